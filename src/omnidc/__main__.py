@@ -1,0 +1,3 @@
+from omnidc.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""Every error a user can meet. Each message is one sentence that says what was wrong and what to do.
+
+All of them are `ValueError`s, so that callers who know nothing of this package catch them too. The command line
+prints the sentence and leaves with exit code 2.
+"""
+
+
+class OmnidcError(ValueError):
+    """Base of all errors that are the input's fault, not the program's."""
+
+
+class InputError(OmnidcError):
+    """An image, depth map, point list or number that cannot be used as given."""
+
+
+class FileError(OmnidcError):
+    """A file or folder that is missing, damaged, of another format, or cannot be written. Names the path."""
+
+
+class CheckpointError(OmnidcError):
+    """A file of weights that is damaged, incomplete or of another model."""
+
+
+class ConfigError(OmnidcError):
+    """An option or configuration value that does not exist or contradicts another."""
+
+
+class MissingExtraError(OmnidcError):
+    """An optional dependency that this job needs is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f'{purpose} needs the package {package}: install it with  pip install "omnidc[{extra}]".')
+
+
+class ConvergenceError(OmnidcError):
+    """The integrator did not reach its tolerance."""

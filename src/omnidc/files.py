@@ -1,0 +1,39 @@
+"""Writing files so that none is ever seen half-written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from omnidc.errors import FileError
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path` with the same suffix; rename it to `path` when the block ends well.
+
+    When the block raises, the temporary file is removed and an older `path` stays as it was. A folder that is
+    missing is created. Failures of the file system (no permission, disk full) become a `FileError`.
+    """
+    target = Path(path)
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # mkstemp makes files only the owner can read; the umask's own rights are what users expect of an output.
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
+        temporary = Path(name)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(descriptor, 0o666 & ~umask)
+        os.close(descriptor)
+        yield temporary
+        temporary.replace(target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(f"Cannot write {target}: {reason}. Choose another place with -o or free some space.") from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,82 @@
+"""What every depth-completion network of this package is: three stages with named intermediate results.
+
+    fields     photograph + sparse depth  →  Fields       the network proper; every map is local, tiles can be stitched
+    integrate  Fields + sparse depth      →  log depth    one global least-squares problem (omnidc.integrate)
+    refine     Fields + log depth         →  Prediction   upsampling and propagation to full resolution
+
+`forward` runs the three; the completer calls them one by one when it tiles a large image.
+
+Scale. Inside, depth is divided by the median of its measurements, so that D(I, βO) = βD(I, O) holds exactly; the
+median enters once, in `forward`, and the result is multiplied by it at the end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from omnidc.integrate import SolveInfo
+
+
+@dataclass
+class Fields:
+    """What the network says of an image before integration; h = H / 4, w = W / 4, R resolutions."""
+
+    gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
+    weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
+    confidence: Tensor  # [B, 1, h, w] in (0, 1), trust in the measurement of each cell
+    refinement: dict[str, Tensor] = field(default_factory=dict)  # whatever `refine` of the same network needs
+
+
+@dataclass
+class Prediction:
+    """The result for a batch; H, W as given to `forward`. Depths are in the unit of the sparse input."""
+
+    depth: Tensor  # [B, 1, H, W] > 0, final
+    depth_init: Tensor  # [B, 1, H, W] > 0, before the last refinement (the same tensor where there is none)
+    scale: Tensor | None  # [B, 1, H, W] > 0, Laplace scale b of `depth`, same unit; None = the network has no such head
+    fields: Fields
+    log_depth: Tensor  # [B, 1, h, w], the integrator's solution, natural log of depth / median
+    median: Tensor  # [B, 1, 1, 1] > 0, median of the measurements (1 where there are none)
+    info: SolveInfo
+
+
+class DepthNetwork(nn.Module, ABC):
+    """Base of the networks. Images are RGB in [0, 1]; sparse depth has 0 = no measurement."""
+
+    multiple: int  # height and width given to `fields` must be multiples of this
+    padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
+
+    @abstractmethod
+    def fields(
+        self,
+        image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
+        sparse: Tensor,  # [B, 1, H, W], depth / median, 0 = no measurement
+    ) -> Fields: ...
+
+    @abstractmethod
+    def integrate(
+        self,
+        fields: Fields,
+        sparse: Tensor,  # [B, 1, H, W], depth / median
+        start: Tensor | None = None,  # [B, 1, h, w], warm start of the solver
+    ) -> tuple[Tensor, SolveInfo]: ...
+
+    @abstractmethod
+    def refine(
+        self,
+        fields: Fields,
+        log_depth: Tensor,  # [B, 1, h, w]
+        sparse: Tensor,  # [B, 1, H, W], depth / median
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return depth, depth_init and scale at full resolution, all relative to the median."""
+
+    @abstractmethod
+    def forward(
+        self,
+        image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
+        sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
+        start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median: warm start for video
+    ) -> Prediction: ...
