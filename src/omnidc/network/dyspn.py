@@ -60,22 +60,23 @@ class DySPN(nn.Module):
         logit: Tensor,  # [B, K, H, W]
         trust: Tensor,  # [B, 1, H, W] in [0, 1), 0 where nothing was measured
         sparse: Tensor,  # [B, 1, H, W]
+        first: int = 0,  # all maps but `depth` may be some rows of the image only, from this one on
     ) -> Tensor:
         affinity = logit.softmax(dim=1)
-        positions = self.positions(offset)
+        positions = self.positions(offset, first)
         propagated = (affinity * sample(depth, positions)).sum(1, keepdim=True)
         if self.borders == "renormalised":
-            inside = (affinity * share_inside(positions)).sum(1, keepdim=True)
+            inside = (affinity * share_inside(positions, *depth.shape[-2:])).sum(1, keepdim=True)
             # where all neighbours lie outside, the pixel keeps its depth
-            propagated = torch.where(inside > 1e-3, propagated / inside.clamp_min(1e-3), depth)
+            kept = depth[:, :, first : first + offset.shape[2]]
+            propagated = torch.where(inside > 1e-3, propagated / inside.clamp_min(1e-3), kept)
         return (1 - trust) * propagated + trust * sparse
 
-    def positions(self, offset: Tensor) -> Tensor:
+    def positions(self, offset: Tensor, first: int = 0) -> Tensor:
         """Where each neighbour is read: [B, K, H, W, 2], (x, y) in pixels."""
-        height, width = offset.shape[-2:]
-        y, x = torch.meshgrid(
-            torch.arange(height, device=offset.device), torch.arange(width, device=offset.device), indexing="ij"
-        )
+        rows, width = offset.shape[-2:]
+        y = torch.arange(first, first + rows, device=offset.device)
+        y, x = torch.meshgrid(y, torch.arange(width, device=offset.device), indexing="ij")
         base = torch.stack([x, y], dim=-1) + self.offset_3x3.to(offset.dtype)  # [K, H, W, 2]
         return base + offset.unflatten(1, (K, 2)).flip(2).permute(0, 1, 3, 4, 2)
 
@@ -89,14 +90,15 @@ def sample(
     size = positions.new_tensor([width, height])
     grid = (2 * positions + 1) / size - 1  # grid_sample's coordinates: −1 and 1 are the image's outer edges
     flat = F.grid_sample(depth, grid.flatten(1, 2), mode="bilinear", padding_mode="zeros", align_corners=False)
-    return flat.unflatten(2, (K, height)).squeeze(1)
+    return flat.squeeze(1).unflatten(1, (K, -1))
 
 
 def share_inside(
     positions: Tensor,  # [B, K, H, W, 2], (x, y) in pixels
+    height: int,
+    width: int,
 ) -> Tensor:
     """How much of the bilinear weights of each position falls on pixels of the image: [B, K, H, W] in [0, 1]."""
-    height, width = positions.shape[2:4]
     size = positions.new_tensor([width, height])
     x, y = torch.minimum(positions + 1, size - positions).clamp(0, 1).unbind(dim=-1)
     return x * y

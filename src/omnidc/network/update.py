@@ -105,6 +105,8 @@ class UpdateBlock(nn.Module):
     def __init__(self, resolutions: int, learnable_weights: bool) -> None:
         super().__init__()
         self.learnable_weights = learnable_weights
+        self.remember = False  # keep what `encode_nothing` gave; only right while the weights stay the same
+        self._nothing: Tensor | None = None
         self.encoder = DepthEncoder()
         self.gru = SeparableConvGRU()
         self.depth_grad_head = GradientHead(resolutions)
@@ -127,5 +129,11 @@ class UpdateBlock(nn.Module):
 
     def encode_nothing(self, height: int, width: int) -> Tensor:
         """The depth encoder's output before the first update: [1, 64, height, width], the same for every image."""
-        nothing = self.encoder.conv.weight.new_zeros(1, 3, height, width)
-        return self.encoder(nothing[:, :1], nothing[:, 1:])
+        weight = self.encoder.conv.weight
+        known = self._nothing
+        if known is not None and known.shape[-2:] == (height, width) and known.device == weight.device:
+            return known
+        zeros = weight.new_zeros(1, 3, height, width)
+        nothing = self.encoder(zeros[:, :1], zeros[:, 1:])
+        self._nothing = nothing if self.remember else None
+        return nothing
