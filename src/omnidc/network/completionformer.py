@@ -26,9 +26,7 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
         self.downsample: nn.Sequential | None = None
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         u = F.relu(self.bn1(self.conv1(x)))
@@ -49,7 +47,7 @@ class ChannelGate(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         mean, largest = u.mean((2, 3), keepdim=True), u.amax((2, 3), keepdim=True)
-        return (self.fc(mean) + self.fc(largest)).sigmoid()
+        return torch.sigmoid(self.fc(mean) + self.fc(largest))
 
 
 class SpatialGate(nn.Module):
@@ -60,7 +58,7 @@ class SpatialGate(nn.Module):
         self.conv1 = nn.Conv2d(2, 1, 7, padding=3, bias=False)
 
     def forward(self, u: Tensor) -> Tensor:
-        return self.conv1(torch.cat([u.mean(1, keepdim=True), u.amax(1, keepdim=True)], dim=1)).sigmoid()
+        return torch.sigmoid(self.conv1(torch.cat([u.mean(1, keepdim=True), u.amax(1, keepdim=True)], dim=1)))
 
 
 class CBAMBlock(nn.Module):
@@ -90,7 +88,7 @@ def to_tokens(x: Tensor) -> Tensor:
 
 def to_map(tokens: Tensor, height: int, width: int) -> Tensor:
     """[B, H W, C] → [B, C, H, W]."""
-    return tokens.transpose(1, 2).unflatten(2, (height, width))
+    return torch.unflatten(tokens.transpose(1, 2), 2, (height, width))
 
 
 class Attention(nn.Module):
@@ -116,7 +114,8 @@ class Attention(nn.Module):
         q = self.q(tokens).unflatten(2, (self.heads, -1)).transpose(1, 2)  # [B, heads, N, 64]
         k, v = self.kv(source).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v)
-        return self.proj(mixed.transpose(1, 2).flatten(2))
+        out: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
+        return out
 
 
 class MLP(nn.Module):
@@ -126,7 +125,8 @@ class MLP(nn.Module):
         self.fc2 = nn.Linear(ratio * channels, channels)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.fc2(F.gelu(self.fc1(tokens)))
+        out: Tensor = self.fc2(F.gelu(self.fc1(tokens)))
+        return out
 
 
 class JointBlock(nn.Module):
@@ -147,7 +147,8 @@ class JointBlock(nn.Module):
         tokens = to_tokens(x)
         tokens = tokens + self.dropped(self.attn(self.norm1(tokens), height, width))
         tokens = tokens + self.dropped(self.mlp(self.norm2(tokens)))
-        return self.concat_conv(torch.cat([to_map(tokens, height, width), self.resblock(x)], dim=1))
+        out: Tensor = self.concat_conv(torch.cat([to_map(tokens, height, width), self.resblock(x)], dim=1))
+        return out
 
     def dropped(self, residual: Tensor) -> Tensor:
         """Stochastic depth: in training, a residual is left out per image with probability `drop_path`."""
@@ -183,7 +184,8 @@ class Encoder(nn.Module):
             setattr(self, f"pos_embed{number}", nn.Parameter(torch.empty(1, slots, channels)))
         self.embed_layer1 = nn.Sequential(*(BasicBlock(64, 64) for _ in range(3)))
         self.embed_layer2 = nn.Sequential(BasicBlock(64, 128, 2), *(BasicBlock(128, 128) for _ in range(3)))
-        rates = iter(torch.linspace(0, 0.1, sum(stage[1] for stage in STAGES)).tolist())
+        depth = sum(stage[1] for stage in STAGES)
+        rates = iter([0.1 * i / (depth - 1) for i in range(depth)])
         before = 128
         for number, (channels, blocks, mlp_ratio, reduction, _) in enumerate(STAGES, start=1):
             setattr(self, f"patch_embed{number}", PatchEmbedding(before, channels))

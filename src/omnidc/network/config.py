@@ -64,7 +64,6 @@ class PaperConfig:
         return 1 + (not self.compat) + self.prior
 
 
-
 PRESETS: dict[str, PaperConfig] = {
     "paper-v1.0": PaperConfig(compat=True, log_scale_floor=-2.0, laplace=False),
     "paper-v1.0-as-trained": PaperConfig(compat=True, log_scale_floor=-2.0, edge_weights="learnable"),

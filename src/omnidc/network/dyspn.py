@@ -28,8 +28,8 @@ class DySPN(nn.Module):
         self.register_buffer("offset_3x3", torch.tensor(NEIGHBOURS, dtype=torch.float32).view(K, 1, 1, 2))
         # Per step first the offsets (y, x) of its neighbours, then, after all offsets, the affinity logits.
         self.conv_offset_aff = conv3x3(K * steps, 3 * K * steps, bias=True)
-        nn.init.zeros_(self.conv_offset_aff.weight)
-        nn.init.zeros_(self.conv_offset_aff.bias)
+        for parameter in self.conv_offset_aff.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(
         self,
@@ -38,15 +38,13 @@ class DySPN(nn.Module):
         confidence: Tensor,  # [B, 1, H, W], logit of the trust in measurements
         sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
     ) -> Tensor:
-        for depth in self.iterate(depth, guide, confidence, sparse):  # noqa: B007
-            pass
-        return depth
+        return self.iterate(depth, guide, confidence, sparse)[-1]
 
     def iterate(self, depth: Tensor, guide: Tensor, confidence: Tensor, sparse: Tensor) -> list[Tensor]:
         """The depth after each step."""
         trust = confidence.sigmoid() * (sparse > 0)
         parameters = self.conv_offset_aff(guide)
-        offsets, logits = parameters.split([2 * K * self.steps, K * self.steps], dim=1)
+        offsets, logits = torch.split(parameters, [2 * K * self.steps, K * self.steps], dim=1)
         steps = []
         for offset, logit in zip(offsets.chunk(self.steps, dim=1), logits.chunk(self.steps, dim=1)):
             depth = self.step(depth, offset, logit, trust, sparse)
@@ -78,7 +76,7 @@ class DySPN(nn.Module):
         y = torch.arange(first, first + rows, device=offset.device)
         y, x = torch.meshgrid(y, torch.arange(width, device=offset.device), indexing="ij")
         base = torch.stack([x, y], dim=-1) + self.offset_3x3.to(offset.dtype)  # [K, H, W, 2]
-        return base + offset.unflatten(1, (K, 2)).flip(2).permute(0, 1, 3, 4, 2)
+        return base + torch.unflatten(offset, 1, (K, 2)).flip(2).permute(0, 1, 3, 4, 2)
 
 
 def sample(
@@ -90,7 +88,7 @@ def sample(
     size = positions.new_tensor([width, height])
     grid = (2 * positions + 1) / size - 1  # grid_sample's coordinates: −1 and 1 are the image's outer edges
     flat = F.grid_sample(depth, grid.flatten(1, 2), mode="bilinear", padding_mode="zeros", align_corners=False)
-    return flat.squeeze(1).unflatten(1, (K, -1))
+    return torch.unflatten(flat.squeeze(1), 1, (K, -1))
 
 
 def share_inside(

@@ -72,7 +72,7 @@ def basic_block(block: BasicBlock, x: Tensor) -> Tensor:
     """A folded ResNet block."""
     if block.downsample is not None:
         u = block.conv2(block.conv1(x).relu_())
-        return u.add_(block.downsample(x)).relu_()
+        return torch.relu_(u.add_(block.downsample(x)))
     height = x.shape[2]
     layers = [conv_layer(block.conv1, height, relu=True), conv_layer(block.conv2, height, relu=False)]
     out = torch.empty_like(x)
@@ -110,7 +110,7 @@ def cbam_block(block: CBAMBlock, x: Tensor) -> Tensor:
 
 def decoder_level(level: DecoderLevel, maps: list[Tensor]) -> Tensor:
     """Transposed convolution of maps side by side, strip by strip, then the CBAM block."""
-    up: nn.ConvTranspose2d = level[0][0]  # type: ignore[index, assignment]
+    up: nn.ConvTranspose2d = level[0][0]  # type: ignore[index]
     height, width = maps[0].shape[-2:]
     wide = empty_map(maps[0], up.out_channels, 2 * height, 2 * width)
     for first, last in strips(height, 2 * row_bytes(wide)):
@@ -128,13 +128,16 @@ def joint_block(block: JointBlock, x: Tensor) -> Tensor:
     tokens = block.attn(block.norm1(tokens), height, width).add_(tokens)
     for part in tokens.split(TOKENS, dim=1):
         part.add_(block.mlp(block.norm2(part)))
-    return block.concat_conv(torch.cat([to_map(tokens, height, width), cbam_block(block.resblock, x)], dim=1))
+    out: Tensor = block.concat_conv(torch.cat([to_map(tokens, height, width), cbam_block(block.resblock, x)], dim=1))
+    return out
 
 
 @torch.no_grad()
 def folded(conv: nn.Conv2d | nn.ConvTranspose2d, norm: nn.Module) -> nn.Conv2d | nn.ConvTranspose2d:
     """The convolution with the batch norm after it folded into its weights."""
-    assert isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None and norm.running_var is not None
+    assert isinstance(norm, nn.BatchNorm2d)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
     gain = norm.weight / (norm.running_var + norm.eps).sqrt()
     shape = (1, -1, 1, 1) if isinstance(conv, nn.ConvTranspose2d) else (-1, 1, 1, 1)
     bias = norm.bias - norm.running_mean * gain
@@ -225,7 +228,7 @@ class FusedBackbone(nn.Module):
 
     def run_stem(self, image: Tensor, depth: Tensor) -> Tensor:
         x = torch.cat([image, depth], dim=1).contiguous(memory_format=torch.channels_last)
-        batch, _, height, width = x.shape
+        height, width = x.shape[-2:]
         conv: nn.Conv2d = self.plain.conv1[0]  # type: ignore[assignment]
         layers = [conv_layer(self.stem, height, relu=True), conv_layer(conv, height, relu=True)]
         fe1 = empty_map(x, conv.out_channels, height, width)
@@ -235,7 +238,7 @@ class FusedBackbone(nn.Module):
 
     def run_heads(self, fe1: Tensor, fe2: Tensor, fd2: Tensor) -> list[Tensor]:
         """The heads at full resolution: guide and confidence of DySPN, Laplace scale, as far as there are."""
-        batch, _, height, width = fe1.shape
+        height, width = fe1.shape[-2:]
 
         def both(low: int, high: int) -> Tensor:
             return torch.cat([fd2[:, :, low:high], fe2[:, :, low:high]], dim=1)
@@ -248,7 +251,7 @@ class FusedBackbone(nn.Module):
         ends = [empty_map(fe1, channels, height, width) for channels in self.end_channels]
         for first, last in strips(height, 2 * row_bytes(fe1)):
             strip = chain(both, layers, height, first, last)
-            for end, part in zip(ends, strip.split(self.end_channels, dim=1)):
+            for end, part in zip(ends, torch.split(strip, self.end_channels, dim=1)):
                 end[:, :, first:last] = part
         return ends
 
@@ -293,7 +296,7 @@ class FusedDySPN(nn.Module):
             after = torch.empty_like(depth)
             for first, last in strips(height, row_bytes(guide)):
                 parameters = chain(lambda low, high: guide[:, :, low:high], layers, height, first, last)
-                offset, logit = parameters.contiguous().split([2 * K, K], dim=1)
+                offset, logit = torch.split(parameters.contiguous(), [2 * K, K], dim=1)
                 rows = slice(first, last)
                 after[:, :, rows] = self.plain.step(depth, offset, logit, trust[:, :, rows], sparse[:, :, rows], first)
             depth = after

@@ -35,7 +35,9 @@ class PaperNetwork(DepthNetwork):
         self.multiple = FACTOR * 2 ** (config.resolutions - 1) if config.compat else SMALLEST
         self.padding = "mean" if config.compat else "replicate"
         self.optimised = False
-        self.backbone: Backbone | FusedBackbone = Backbone(config.depth_channels, config.spn_steps, config.laplace, config.compat)
+        self.backbone: Backbone | FusedBackbone = Backbone(
+            config.depth_channels, config.spn_steps, config.laplace, config.compat
+        )
         self.prop_layer: DySPN | FusedDySPN | None = None
         if config.spn_steps:
             self.prop_layer = DySPN(config.spn_steps, config.borders)

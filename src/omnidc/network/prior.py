@@ -15,7 +15,7 @@ DEPTH_ANYTHING_V2_LARGE = "depth-anything/Depth-Anything-V2-Large-hf"  # weights
 
 
 class MonocularPrior(Protocol):
-    """Anything that guesses relative inverse depth from a photograph; only its order and shape matter, not its scale."""
+    """Anything that guesses relative inverse depth from a photograph; its scale and shift do not matter."""
 
     def __call__(
         self,
@@ -55,16 +55,25 @@ class DepthAnything:
     short_side = 518
 
     def __init__(self, name: str = DEPTH_ANYTHING_V2_LARGE, device: str | torch.device = "cpu") -> None:
-        try:
-            from transformers import DepthAnythingForDepthEstimation
-        except ImportError as error:
-            raise MissingExtraError("transformers", "prior", "The monocular prior of OMNI-DC v1.1") from error
-        try:
-            self.model: Any = DepthAnythingForDepthEstimation.from_pretrained(name).to(device).eval()
-        except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"The monocular prior {name!r} cannot be loaded; check the connection, or download it and give its folder."
-            ) from error
+        self.name, self.device = name, device
+        self._model: Any = None
+
+    @property
+    def model(self) -> Any:
+        """The `transformers` model, fetched when first used."""
+        if self._model is None:
+            try:
+                from transformers import DepthAnythingForDepthEstimation
+            except ImportError as error:
+                raise MissingExtraError("transformers", "prior", "The monocular prior of OMNI-DC v1.1") from error
+            try:
+                self._model = DepthAnythingForDepthEstimation.from_pretrained(self.name).to(self.device).eval()
+            except (OSError, ValueError) as error:
+                raise CheckpointError(
+                    f"The monocular prior {self.name!r} cannot be loaded; check the connection, or download it and "
+                    "give its folder."
+                ) from error
+        return self._model
 
     @torch.no_grad()
     def __call__(self, image: Tensor) -> Tensor:

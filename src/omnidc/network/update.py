@@ -42,7 +42,7 @@ class DepthEncoder(nn.Module):
 
 
 class SeparableConvGRU(nn.Module):
-    """z = σ(conv_z[h, x]), r = σ(conv_r[h, x]), q = tanh(conv_q[r h, x]), h ← (1 − z) h + z q; first 1 × 5, then 5 × 1."""
+    """z = σ(conv_z[h, x]), r = σ(conv_r[h, x]), q = tanh(conv_q[r h, x]), h ← (1 − z) h + z q; 1 × 5, then 5 × 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class EdgeWeightHead(nn.Module):
         self.decoder = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, resolutions))
 
     def forward(self, s: Tensor) -> Tensor:
-        return self.decoder(self.block(s).mean((2, 3))).softmax(dim=1)
+        return torch.softmax(self.decoder(self.block(s).mean((2, 3))), dim=1)
 
 
 class UpdateBlock(nn.Module):
@@ -118,7 +118,7 @@ class UpdateBlock(nn.Module):
         self,
         context: Tensor,  # [B, 128, h, w]
     ) -> Update:
-        hidden, inputs = context.split(HIDDEN, dim=1)
+        hidden, inputs = torch.split(context, HIDDEN, dim=1)
         nothing = self.encode_nothing(*context.shape[-2:]).expand(len(context), -1, -1, -1)
         h = self.gru(hidden.tanh(), torch.cat([F.relu(inputs), nothing], dim=1))
         return Update(
@@ -134,6 +134,6 @@ class UpdateBlock(nn.Module):
         if known is not None and known.shape[-2:] == (height, width) and known.device == weight.device:
             return known
         zeros = weight.new_zeros(1, 3, height, width)
-        nothing = self.encoder(zeros[:, :1], zeros[:, 1:])
+        nothing: Tensor = self.encoder(zeros[:, :1], zeros[:, 1:])
         self._nothing = nothing if self.remember else None
         return nothing
