@@ -64,14 +64,14 @@ def formula_weight(name: str, like: Tensor) -> Tensor:
 
 @pytest.fixture(scope="session")
 def formula_network() -> Callable[[PaperConfig], PaperNetwork]:
-    """Builds networks with the formula's weights, in eval mode."""
+    """Builds networks with the formula's weights, in eval mode. They share memory: do not change weights in place."""
     weights: dict[tuple[str, torch.Size], Tensor] = {}
 
     def weight(name: str, like: Tensor) -> Tensor:
         key = (name, like.shape)
         if key not in weights:
             weights[key] = formula_weight(name, like)
-        return weights[key].clone()
+        return weights[key]
 
     def build(config: PaperConfig) -> PaperNetwork:
         with torch.device("meta"):  # no time lost on random weights
