@@ -14,9 +14,9 @@ import torch
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "network"))
 
-from conftest import formula_weight  # noqa: E402
 from test_paper import golden_stages  # noqa: E402
 
+from conftest import formula_weight  # noqa: E402
 from omnidc.network.config import PaperConfig  # noqa: E402
 from omnidc.network.paper import PaperNetwork  # noqa: E402
 
