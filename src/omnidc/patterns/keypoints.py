@@ -71,7 +71,7 @@ def keypoints(
         if released_noise is None:
             return sample
         rate = span(released_noise).draw(rng)
-        sparse, _ = replace(sample.sparse, np.flatnonzero(chosen), depth, rate, rng, released=True)
+        sparse = replace(sample.sparse, np.flatnonzero(chosen), depth, rate, rng, released=True)
         return SparseSample(sparse, wrong(sparse, depth, released=True))
 
     return draw

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnidc.patterns.fill import nnfill
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.numbers import Number, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
 from omnidc.patterns.scatter import matched, scatter
 
@@ -99,7 +99,7 @@ def draw_lidar(
     focal = rng.uniform(1.5 if released else 1.0, 2.0) * height
     pitch_max = rng.uniform(0.25, 0.30 if released else 0.5)
     pitch_min = rng.uniform(-0.20 if released else -0.5, -0.15)
-    number = span(lines if lines is not None else (8, 63) if released else (4, 128))
+    lines = lines if lines is not None else (8, 63) if released else (4, 128)
     return LidarDraw(
         baseline_x=unit * baseline_x,
         baseline_y=unit * baseline_y,
@@ -108,7 +108,7 @@ def draw_lidar(
         cy=cy,
         pitch_min=pitch_min,
         pitch_max=pitch_max,
-        lines=max(number.integer(rng), 1),
+        lines=whole(lines, "The number of lines").integer(rng),
         columns=int(rng.integers(400, 1000)),
         roll=0.0 if released else rng.uniform(-0.05, 0.05),
     )
@@ -184,6 +184,9 @@ def lidar(lines: Number | None = None, released: bool = False) -> Pattern:
     Background that bleeds onto foreground is flagged. Where the scan meets nothing, 1000 random points,
     density-matched.
     """
+
+    if lines is not None:
+        whole(lines, "The number of lines")  # complains now, not at the first frame
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = checked(depth)

@@ -57,8 +57,10 @@ def wrong(sparse: NDArray[np.float32], depth: Depth, released: bool = False) -> 
     0.1 median.
     """
     if released:
-        return (sparse > 0) & (sparse - depth > TOLERANCE * median_depth(depth))
-    return (sparse > 0) & (np.abs(sparse - depth) > TOLERANCE * depth)
+        too_far: Mask = (sparse > 0) & (sparse - depth > TOLERANCE * median_depth(depth))
+        return too_far
+    off: Mask = (sparse > 0) & (np.abs(sparse - depth) > TOLERANCE * depth)
+    return off
 
 
 def exact(depth: Depth, chosen: Mask) -> SparseSample:
