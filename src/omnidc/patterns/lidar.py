@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidc.patterns.fill import nnfill
+from omnidc.patterns.fill import nnfill, spread
 from omnidc.patterns.numbers import Number, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
 from omnidc.patterns.scatter import matched, scatter
@@ -77,6 +77,7 @@ class LidarDraw:
     lines: int
     columns: int
     roll: float = 0.0  # of the sensor about the optical axis
+    background: bool = False  # what the sensor sees past an edge: the surface behind, or the near one continued
 
 
 def draw_lidar(
@@ -89,8 +90,9 @@ def draw_lidar(
 ) -> LidarDraw:
     """Camera, sensor and baseline at random: 4–128 lines, and a camera that may see any part of the scan.
 
-    Released: the constants of the release, 8–63 lines, no roll. Ours reach from those to the evaluation's scanner
-    (pitch ±0.5 at f = H), and higher up in the picture, where the release's misplaced rays happen to fall.
+    Released: the constants of the release, 8–63 lines, no roll, near surfaces continued past their edges. Ours reach
+    from those to the evaluation's scanner (pitch ±0.5 at f = H), and higher up in the picture, where the release's
+    misplaced rays happen to fall.
     """
     sign = 1.0 if rng.random() < 0.5 else -1.0
     baseline_x, baseline_y = sign * rng.uniform(0.03, 0.06), rng.uniform(-0.02, 0.02)
@@ -111,6 +113,7 @@ def draw_lidar(
         lines=whole(lines, "The number of lines").integer(rng),
         columns=int(rng.integers(400, 1000)),
         roll=0.0 if released else rng.uniform(-0.05, 0.05),
+        background=not released and rng.random() < 0.5,
     )
 
 
@@ -148,7 +151,7 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) ->
     seen = nearest_into(canvas, v + top - shift_y / z.astype(np.float64), u + left - shift_x / z.astype(np.float64), z)
     if not seen.any():
         return np.zeros_like(depth)
-    filled = nnfill(seen) if released else nnfill_scaled(seen, median_depth(depth))
+    filled = nnfill(seen) if released else spread(seen, draw.background)
 
     x, y = rays(
         np.linspace(draw.pitch_min, draw.pitch_max, draw.lines),
@@ -170,12 +173,6 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) ->
     # Nearer than the picture's own surface means filled in wrongly: the camera would have seen it.
     slack = 0 if released else 0.01
     return np.where((depth > 0) & (back >= (1 - slack) * depth), back, np.float32(0))
-
-
-def nnfill_scaled(seen: NDArray[np.float32], unit: float) -> NDArray[np.float32]:
-    """`nnfill` at a scale where the median is 1, with the farthest surface spreading too and large voids left empty."""
-    scaled = seen / np.float32(unit)
-    return np.where(seen > 0, seen, nnfill(scaled, float(scaled.max()) * 1.1, regions=False) * np.float32(unit))
 
 
 def lidar(lines: Number | None = None, released: bool = False) -> Pattern:
