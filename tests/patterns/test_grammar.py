@@ -193,7 +193,9 @@ def test_mistakes_are_told_in_one_sentence(text: str, reason: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_noise_must_be_a_number() -> None:
+def test_noise_must_be_a_rate() -> None:
+    with pytest.raises(ConfigError, match=r"5% or 0\.05"):
+        parse("lidar", noise="5")
     with pytest.raises(ConfigError, match="neither a number nor a range"):
         parse("sift", noise="much")
 

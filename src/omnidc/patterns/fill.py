@@ -39,19 +39,20 @@ def spread(
 
 
 def nnfill(
-    depth: NDArray[np.float32],  # [H, W], in units of about 1 (the smoothing is not scale-free), 0 = hole
+    depth: NDArray[np.float32],  # [H, W], 0 = hole
+    unit: float = 1.0,  # the smoothing is made for depths of about this size
 ) -> NDArray[np.float32]:
     """The filling of the release: `spread` with smoothing, and voids beyond its reach filled with their rim's mean.
 
     Works on the inverted depth max − depth, so that dilation spreads the nearest surface. Its quirks: the farthest
     pixels count as holes until they are restored at the end, and the smoothing mixes the rim of a void with its zeros.
     """
-    depth = np.asarray(depth, np.float32)
-    known = depth > EMPTY
+    scaled = np.asarray(depth, np.float32) / np.float32(unit)
+    known = scaled > EMPTY
     if not known.any():
         return depth.copy()
-    top = depth.max()
-    x = np.where(known, top - depth, depth)
+    top = scaled.max()
+    x = np.where(known, top - scaled, scaled)
     x = cv2.dilate(x, DIAMOND_5)
     x = cv2.morphologyEx(x, cv2.MORPH_CLOSE, full(5))
     for size in (7, 31):
@@ -59,7 +60,7 @@ def nnfill(
     x = cv2.medianBlur(x, 5)
     x = cv2.bilateralFilter(x, 5, 1.5, 2.0)
     x = np.where(x > EMPTY, top - x, x)
-    return np.where(known, depth, fill_regions(x))
+    return np.where(known, depth, fill_regions(x) * np.float32(unit)).astype(np.float32, copy=False)
 
 
 def fill_regions(x: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -44,7 +44,7 @@ import numpy as np
 
 from omnidc.errors import ConfigError
 from omnidc.patterns import holes, keypoints, lidar, noise, radar, scatter, tof
-from omnidc.patterns.numbers import Span, whole
+from omnidc.patterns.numbers import Span, fraction, whole
 from omnidc.patterns.sample import Depth, Image, Modifier, Pattern, SparseSample, checked, exact
 
 BASE = "0.7%"  # the source of a modifier that stands alone
@@ -125,7 +125,7 @@ def parse(text: str, noise: str | None = None, released: bool = False) -> Mixtur
     noise: rate of outliers ("0~0.05", "5%") for every term of random points or keypoints that has none of its own.
     released: as in the released code wherever that departs from the paper.
     """
-    rate = None if noise is None else parse_span(noise)
+    rate = None if noise is None else fraction(parse_span(noise), "The rate of noise")
     weighted = [weighted_part(part) for part in split(text, "+")]
     weights = [weight for weight, _ in weighted]
     if not sum(weights) > 0:
@@ -146,7 +146,7 @@ def parse_chain(text: str, rate: Span | None, released: bool) -> Pattern:
         if name in MODIFIERS:
             return parse_chain(f"{BASE} & {text}", rate, released)
         if name not in SOURCES:
-            raise ConfigError(unknown(name, "pattern", [*SOURCES, *MODIFIERS]))
+            raise ConfigError(unknown(name))
         own_noise = rate if released and name in ("sift", "orb") and "noise" not in named else None
         source = build_source(name, number, arguments, released, own_noise)
         if own_noise is not None:
@@ -181,7 +181,7 @@ def parse_modifier(text: str, released: bool) -> Modifier:
         raise ConfigError(f"In {text!r} the number is the part of the frames to be modified and cannot exceed 1.")
     name, number, arguments = call_parts(call)
     if name not in MODIFIERS or number is not None:
-        raise ConfigError(unknown(call, "modifier", list(MODIFIERS)))
+        raise ConfigError(f"There is no modifier {call!r}: after & comes one of {', '.join(MODIFIERS)}.")
     modifier: Modifier = build(
         MODIFIERS[name], name, arguments, {"released": True} if released and name in RELEASED else {}
     )
@@ -262,7 +262,7 @@ def call_parts(text: str) -> tuple[str, int | None, str]:
     """`name-3(arguments)` as name, 3 or None, arguments."""
     match = CALL.fullmatch(text.strip().lower())
     if not match:
-        raise ConfigError(unknown(text.strip(), "pattern", [*SOURCES, *MODIFIERS]))
+        raise ConfigError(unknown(text.strip()))
     name, number, arguments = match.groups()
     return name, None if number is None else int(number), arguments or ""
 
@@ -292,7 +292,6 @@ def split(text: str, separator: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def unknown(name: str, kind: str, names: list[str]) -> str:
-    return (
-        f"There is no {kind} {name!r}: write a number of points, a density such as 0.7%, or one of {', '.join(names)}."
-    )
+def unknown(name: str) -> str:
+    names = ", ".join([*SOURCES, *MODIFIERS])
+    return f"There is no pattern {name!r}: write a number of points, a density such as 0.7%, or one of {names}."

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from omnidc.patterns.fill import nnfill, spread
 from omnidc.patterns.numbers import Number, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
-from omnidc.patterns.scatter import matched, scatter
+from omnidc.patterns.scatter import fallback
+from omnidc.patterns.zbuffer import nearest_into
 
 YAW = np.pi / 2.1  # half the horizontal field of view, radians
 EVALUATION_PITCH = 0.5  # half the vertical one of the evaluation's scanner
 MARGIN = 0.25  # the sensor's canvas is wider than the picture by this part of it, on every side
-FALLBACK = 1000  # random points where the scan meets nothing
 
 
 def rays(
@@ -117,29 +117,12 @@ def draw_lidar(
     )
 
 
-def nearest_into(
-    shape: tuple[int, int],
-    rows: NDArray[np.float64],  # [N], not yet rounded
-    columns: NDArray[np.float64],  # [N]
-    values: NDArray[np.float32],  # [N] > 0
-) -> NDArray[np.float32]:  # `shape`, 0 where nothing fell
-    """Z-buffer: each value into its pixel (rounded, half to even); the nearest wins, those outside are lost."""
-    h, w = shape
-    # Compared before the cast: a coordinate beyond the integers must not wrap around.
-    inside = (rows > -0.5) & (rows < h - 0.5) & (columns > -0.5) & (columns < w - 0.5)
-    flat = np.rint(rows[inside]).astype(np.intp) * w + np.rint(columns[inside]).astype(np.intp)
-    buffer = np.full(h * w, np.inf, np.float32)
-    np.minimum.at(buffer, flat, values[inside])
-    buffer[buffer == np.inf] = 0
-    return buffer.reshape(h, w)
-
-
-def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) -> NDArray[np.float32]:
+def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False, unit: float = 1.0) -> NDArray[np.float32]:
     """What the sensor of `draw` measures, drawn into the picture: [H, W], 0 = nothing; no randomness.
 
     Released: the scan's rays are placed on the sensor's canvas without its margin (which moves them up and to the left
-    by a quarter of the picture), every return nearer than the truth is dropped, however little, and empty regions
-    beyond the reach of the filling are filled too.
+    by a quarter of the picture), every return nearer than the truth is dropped, however little, and the filling is
+    `nnfill`, which works on depth / `unit`.
     """
     h, w = depth.shape
     canvas = (int(h * (1 + 2 * MARGIN)), int(w * (1 + 2 * MARGIN)))
@@ -151,7 +134,7 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) ->
     seen = nearest_into(canvas, v + top - shift_y / z.astype(np.float64), u + left - shift_x / z.astype(np.float64), z)
     if not seen.any():
         return np.zeros_like(depth)
-    filled = nnfill(seen) if released else spread(seen, draw.background)
+    filled = nnfill(seen, unit) if released else spread(seen, draw.background)
 
     x, y = rays(
         np.linspace(draw.pitch_min, draw.pitch_max, draw.lines),
@@ -181,17 +164,16 @@ def lidar(lines: Number | None = None, released: bool = False) -> Pattern:
     Background that bleeds onto foreground is flagged. Where the scan meets nothing, 1000 random points,
     density-matched.
     """
-
     if lines is not None:
         whole(lines, "The number of lines")  # complains now, not at the first frame
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = checked(depth)
-        settings = draw_lidar(depth.shape[0], depth.shape[1], median_depth(depth), rng, lines, released)
-        sparse = scan_from_baseline(depth, settings, released)
+        unit = median_depth(depth)
+        settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released)
+        sparse = scan_from_baseline(depth, settings, released, unit)
         if not sparse.any():
-            known = int(np.count_nonzero(depth))
-            return scatter(depth, matched(FALLBACK, known, depth.size, released), rng)
+            return fallback(depth, rng, released)
         return SparseSample(sparse, wrong(sparse, depth, released))
 
     return draw

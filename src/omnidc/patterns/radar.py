@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from omnidc.patterns.lidar import nearest_into
 from omnidc.patterns.numbers import Number, fraction, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, wrong
+from omnidc.patterns.zbuffer import nearest_into
 
 RANGE_ERROR = 0.01  # standard deviation, part of the depth
 
