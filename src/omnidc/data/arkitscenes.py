@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.data.decode import Depth, broken_file, camera, read_image, read_numbers, read_png, valid
+from omnidc.data.decode import Depth, broken_file, camera, read_depth, read_image, read_numbers, valid
 from omnidc.data.resample import resize_camera, resize_image, resize_nearest
 from omnidc.data.source import Frames, choose, first_folder, need_entries, need_file, safe_name
 from omnidc.errors import FileError
@@ -35,11 +35,7 @@ def open_frames(root: Path, *, split: str = "Validation", native: bool = False, 
     choose("split", split, ("Validation", "Training"))
     places = ("", "depth/upsampling", "depth_upsampling", "upsampling", "ARKitScenes/depth/upsampling")
     folder = first_folder(root, [f"{place}/{split}".lstrip("/") for place in places], f"ARKitScenes's {split} videos")
-    table = next((p / "metadata.csv" for p in (folder.parent, folder) if (p / "metadata.csv").is_file()), None)
-    if table is None:
-        need_file(folder.parent / "metadata.csv", "ARKitScenes's table of sky directions")
-        raise AssertionError
-    sky = read_sky(table)
+    sky = read_sky(need_file(folder.parent / "metadata.csv", "ARKitScenes's table of sky directions"))
     entries = []
     for depth in sorted(folder.glob("*/highres_depth/*.png")):
         direction = sky.get(depth.parents[1].name)
@@ -61,7 +57,7 @@ def read_frame(root: Path, native: bool, sensor: bool, entry: tuple[Path, bool])
     image_path = next((p for p in (video / f / depth_path.name for f in ("wide", "color")) if p.is_file()), None)
     if image_path is None:
         raise FileError(f"The file {video / 'wide' / depth_path.name} is missing: it should be the photograph.")
-    image, depth = read_image(image_path), valid(read_png(depth_path, 1000.0))
+    image, depth = read_image(image_path), valid(read_depth(depth_path, 1000.0))
     full = image.shape[0], image.shape[1]
     K = None
     pincam = video / "wide_intrinsics" / f"{depth_path.stem}.pincam"
@@ -72,7 +68,7 @@ def read_frame(root: Path, native: bool, sensor: bool, entry: tuple[Path, bool])
     size = full if native else SIZE
     sparse = None
     if sensor:
-        sparse = scatter(valid(read_png(video / "lowres_depth" / depth_path.name, 1000.0)), size)
+        sparse = scatter(valid(read_depth(video / "lowres_depth" / depth_path.name, 1000.0)), size)
     image, depth = resize_image(image, size), resize_nearest(depth, size)
     K = None if K is None else resize_camera(K, full, size)
     if upside_down:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import broken_file, read_image, read_lines, read_pfm, valid
+from omnidc.data.decode import broken_file, read_depth, read_image, read_lines, valid
 from omnidc.data.source import Frames, need_entries, nested, safe_name
 from omnidc.frame import Frame
 
@@ -50,6 +50,6 @@ def read_frame(root: Path, image_path: Path) -> Frame:
     camera_path = scene / "cams" / f"{image_path.stem}_cam.txt"
     K, pose = read_camera(camera_path) if camera_path.is_file() else (None, None)
     return Frame(
-        read_image(image_path), depth=valid(read_pfm(depth_path)), intrinsics=K, pose=pose, unit="scene",
+        read_image(image_path), depth=valid(read_depth(depth_path)), intrinsics=K, pose=pose, unit="scene",
         name=safe_name(image_path, root), extra={"files": [str(image_path), str(depth_path)]},
     )  # fmt: skip

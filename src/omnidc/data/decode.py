@@ -7,19 +7,18 @@ readers of disparity can look at the raw values first.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from omnidc.data.source import need_file
-from omnidc.errors import FileError, MissingExtraError
+from omnidc.errors import FileError, InputError, MissingExtraError
+from omnidc.outputs.depth_io import CODECS
 
 Depth = npt.NDArray[np.float32]
 
@@ -30,7 +29,7 @@ def broken_file(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, RuntimeError, SyntaxError) as error:
-        if isinstance(error, FileError):
+        if isinstance(error, (FileError, InputError)):
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
@@ -54,53 +53,33 @@ def image_size(path: Path) -> tuple[int, int]:
         return picture.height, picture.width
 
 
-def read_png(path: Path, per_unit: float) -> Depth:
-    """A single-channel integer PNG, divided by `per_unit` (256 for KITTI, 1000 for millimetres)."""
-    need_file(path, "a depth PNG")
-    array = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-    if array is None:
-        raise FileError(f"{path} is not a readable depth PNG: copy or download it again.")
-    if array.ndim != 2:
-        raise FileError(f"{path} has {array.shape[2]} channels, but a depth PNG has one: is it a coloured preview?")
-    return array.astype(np.float32) / np.float32(per_unit)
+def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
+    """A depth (or disparity) file by its suffix, divided by `per_unit` (256 for KITTI PNGs, 1000 for millimetres).
+
+    The codecs are those of `omnidc.outputs.depth_io`; unlike its `read_depth`, nothing is guessed and values are left
+    as they are (a dataset may use negative numbers for "unknown"; `valid` removes them).
+    """
+    need_file(path, "a depth map")
+    suffix = path.suffix.lower()
+    if suffix not in CODECS:
+        raise FileError(f"{path} is not a depth map we can read: use {', '.join(CODECS)}.")
+    with broken_file(path, CODECS[suffix].name):
+        values = CODECS[suffix].read(path).values
+        if values.ndim == 3 and 1 in (values.shape[0], values.shape[2]):
+            values = values.squeeze(2 if values.shape[2] == 1 else 0)
+        if values.ndim != 2 or values.dtype.kind not in "fiub":
+            raise ValueError(f"it holds {values.dtype} {list(values.shape)}, not numbers [H, W]")
+        return np.asarray(values, np.float32) / np.float32(per_unit)
 
 
-def read_npy(path: Path) -> Depth:
-    """A plain .npy array [H, W] or [H, W, 1]. Pickled arrays are refused."""
-    need_file(path, "a depth array")
-    with broken_file(path, "NumPy array"):
-        array = np.load(path, allow_pickle=False)
-        if array.ndim == 3 and 1 in (array.shape[0], array.shape[2]):
-            array = array.squeeze(2 if array.shape[2] == 1 else 0)
-        if array.ndim != 2:
-            raise ValueError(f"its shape is {list(array.shape)}, not [H, W]")
-        return np.asarray(array, dtype=np.float32)
-
-
-def read_pfm(path: Path) -> Depth:
-    """A grey portable float map; rows are stored from the bottom up."""
-    need_file(path, "a PFM file")
-    with broken_file(path, "PFM file"):
-        data = path.read_bytes()
-        header = re.match(rb"(PF|Pf)\s+(\d+)\s+(\d+)\s+(-?[\d.]+(?:[eE][-+]?\d+)?)[ \t\r]*\n", data)
-        if header is None:
-            raise ValueError("no PFM header")
-        if header[1] == b"PF":
-            raise ValueError("it has three channels")
-        width, height = int(header[2]), int(header[3])
-        order = "<f4" if float(header[4]) < 0 else ">f4"
-        array = np.frombuffer(data, order, count=height * width, offset=header.end())
-        return np.ascontiguousarray(array.reshape(height, width)[::-1], dtype=np.float32)
-
-
-def read_exr(path: Path) -> Depth:
-    """The first channel of an EXR picture (depth and disparity files repeat it in R, G and B)."""
-    need_file(path, "an EXR file")
-    openexr = _package("OpenEXR", "exr", "Reading EXR files")
-    with broken_file(path, "EXR file"), openexr.File(str(path), separate_channels=True) as file:
-        channels = file.channels()
-        name = next((c for c in ("R", "Y", "Z", "V") if c in channels), sorted(channels)[0])
-        return np.asarray(channels[name].pixels, dtype=np.float32)
+def read_grey(path: Path) -> Depth:
+    """A grey PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole metres."""
+    need_file(path, "a grey PNG")
+    with broken_file(path, "grey PNG"), Image.open(path) as picture:
+        values = np.asarray(picture)
+        if values.ndim != 2:
+            raise ValueError("it is a colour picture")
+        return values.astype(np.float32)
 
 
 def read_h5(path: Path, *keys: str) -> tuple[npt.NDArray[Any], ...]:
@@ -124,22 +103,6 @@ def read_raw(path: Path, height: int, width: int) -> Depth:
         )
     with broken_file(path, "raw float32 depth map"):
         return np.fromfile(path, "<f4").reshape(height, width).astype(np.float32)
-
-
-def read_any(path: Path, per_unit: float | None) -> Depth:
-    """A depth map by its suffix; `per_unit` divides the values (and is required for PNG, which has no unit)."""
-    suffix = path.suffix.lower()
-    if suffix == ".png":
-        if per_unit is None:
-            raise FileError(
-                f"{path} is an integer PNG of unknown unit: say how many steps make one metre, "
-                "for example scale=1000 for millimetres or scale=256 for KITTI."
-            )
-        return read_png(path, per_unit)
-    readers = {".npy": read_npy, ".pfm": read_pfm, ".exr": read_exr}
-    if suffix not in readers:
-        raise FileError(f"{path} is not a depth map we can read: use .png, .npy, .pfm or .exr.")
-    return readers[suffix](path) / np.float32(per_unit or 1.0)
 
 
 def valid(depth: npt.NDArray[Any], low: float = 0.0, high: float = np.inf) -> Depth:

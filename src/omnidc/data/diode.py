@@ -19,7 +19,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from omnidc.data.decode import Depth, camera, read_columns, read_image, read_npy, valid
+from omnidc.data.decode import Depth, camera, read_columns, read_depth, read_image, valid
 from omnidc.data.resample import centre, crop_camera, resize_camera, resize_image, resize_nearest
 from omnidc.data.source import Frames, choose, need_entries, safe_name
 from omnidc.frame import Frame
@@ -30,9 +30,7 @@ FOLDER = {"indoor": "indoors", "outdoor": "outdoor"}
 EDGE = {"indoor": 0.05, "outdoor": 0.15}
 
 
-def open_frames(
-    root: Path, *, part: str = "all", list_file: str | Path | None = None, native: bool = False
-) -> Frames:
+def open_frames(root: Path, *, part: str = "all", list_file: str | Path | None = None, native: bool = False) -> Frames:
     """part: indoor, outdoor or all; list_file: image, depth and mask paths below ROOT; native: as stored."""
     choose("part", part, ("all", "indoor", "outdoor"))
     parts = ("indoor", "outdoor") if part == "all" else (part,)
@@ -59,21 +57,21 @@ def without_edges(depth: Depth, share: float) -> Depth:
     max |d - n| over the neighbourhood is max(d_max - d, d - d_min), so two rank filters do it.
     """
     kernel = np.ones((3, 3), np.uint8)
-    border = {"borderType": cv2.BORDER_CONSTANT, "borderValue": 0}
-    highest, lowest = cv2.dilate(depth, kernel, **border), cv2.erode(depth, kernel, **border)
+    highest = cv2.dilate(depth, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=0)
+    lowest = cv2.erode(depth, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=0)
     return np.where(np.maximum(highest - depth, depth - lowest) > share * depth, np.float32(0), depth)
 
 
 def read_frame(root: Path, native: bool, entry: tuple[Path, Path, Path, str]) -> Frame:
     image_path, depth_path, mask_path, kind = entry
     image = read_image(image_path)
-    depth = np.where(read_npy(mask_path) > 0, read_npy(depth_path), np.float32(0))
+    depth = np.where(read_depth(mask_path) > 0, read_depth(depth_path), np.float32(0))
     intrinsics = K.copy()
     if native:
         depth = valid(depth)
     else:
         depth = without_edges(valid(depth, low=0.1), EDGE[kind])
-        top, left = centre(*depth.shape, CROP)
+        top, left = centre(depth.shape, CROP)
         window = np.s_[top : top + CROP[0], left : left + CROP[1]]
         image, depth = resize_image(image[window], SIZE), resize_nearest(depth[window], SIZE)
         intrinsics = resize_camera(crop_camera(K, top, left), CROP, SIZE)

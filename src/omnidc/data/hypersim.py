@@ -91,9 +91,7 @@ def _found(scenes: Path) -> Iterator[tuple[str, str, int]]:
                 yield folder.parents[1].name, cam, int(frame)
 
 
-def intrinsics(
-    lens: tuple[float, float, float, float], height: int, width: int
-) -> npt.NDArray[np.float64]:
+def intrinsics(lens: tuple[float, float, float, float], height: int, width: int) -> npt.NDArray[np.float64]:
     """Pinhole matrix with pixel centres at integers: X/Z = M00 u + M02 with u = (2x + 1)/W - 1; v points up."""
     m00, m02, m11, m12 = lens
     fx, fy = width / (2 * m00), height / (2 * m11)
@@ -105,7 +103,7 @@ def ray_to_z(distance: npt.NDArray[np.floating], K: npt.NDArray[np.float64]) -> 
     height, width = distance.shape
     x = (np.arange(width) - K[0, 2]) / K[0, 0]
     y = (np.arange(height) - K[1, 2]) / K[1, 1]
-    return (distance / np.sqrt(x[None, :] ** 2 + y[:, None] ** 2 + 1.0)).astype(np.float32)
+    return np.asarray(distance / np.sqrt(x[None, :] ** 2 + y[:, None] ** 2 + 1.0), dtype=np.float32)
 
 
 def read_frame(entry: Entry) -> Frame:

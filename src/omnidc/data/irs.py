@@ -14,7 +14,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from omnidc.data.decode import camera, read_columns, read_exr, read_image, valid
+from omnidc.data.decode import camera, read_columns, read_depth, read_image, valid
 from omnidc.data.source import Frames, choose, first_folder, need_entries, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
@@ -47,7 +47,7 @@ def find(root: Path, listed: str) -> Path:
 
 def read_frame(root: Path, entry: tuple[str, str]) -> Frame:
     image_path, disparity_path = (find(root, listed) for listed in entry)
-    image, disparity = read_image(image_path), read_exr(disparity_path)
+    image, disparity = read_image(image_path), read_depth(disparity_path)
     depth = valid(BASELINE * FOCAL / (disparity + 1e-8), high=MAX_DEPTH)
     height, width = depth.shape
     return Frame(

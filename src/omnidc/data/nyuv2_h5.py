@@ -41,7 +41,7 @@ def read_frame(root: Path, native: bool, path: Path) -> Frame:
     if not native:
         full = z.shape[0], z.shape[1]
         image, z, K = resize_image(image, HALF), resize_bilinear(z, HALF), resize_camera(K, full, HALF)
-        top, left = centre(*HALF, CROP)
+        top, left = centre(HALF, CROP)
         window = np.s_[top : top + CROP[0], left : left + CROP[1]]
         image, z, K = image[window].copy(), z[window].copy(), crop_camera(K, top, left)
     return Frame(image, depth=z, intrinsics=K, name=safe_name(path, root), extra={"files": [str(path)]})

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.data.decode import read_columns, read_image, read_png, valid
+from omnidc.data.decode import read_columns, read_depth, read_image, valid
 from omnidc.data.nyu_camera import NYU_K
 from omnidc.data.source import Frames, need_entries, safe_name
 from omnidc.frame import Frame
@@ -37,7 +37,7 @@ def open_frames(root: Path, *, list_file: str | Path | None = None, eigen: bool 
 
 def read_frame(root: Path, eigen: bool, entry: tuple[Path, Path]) -> Frame:
     image_path, depth_path = entry
-    depth = valid(read_png(depth_path, 1000.0), low=1e-3, high=10.0)
+    depth = valid(read_depth(depth_path, 1000.0), low=1e-3, high=10.0)
     if eigen:
         inside = np.zeros(depth.shape, bool)
         inside[EIGEN] = True

@@ -58,7 +58,9 @@ DATASETS: dict[str, Dataset] = {
     "zju-4dradarcam": _line("zju_radar", "test", "4D radar points and laser truth, driving", "not stated"),
     "drivingstereo": _line("drivingstereo", "test", "driving in four weathers, filtered laser truth", "MIT (site)"),
     "carla-night": _line("carla_night", "test", "CARLA-Night-DC: simulated night driving, 640x320", "not stated"),
-    "uniformat": _line("uniformat", "test", "the release's one-file-per-frame format, and our npz twin", "as its source"),
+    "uniformat": _line(
+        "uniformat", "test", "the release's one-file-per-frame format, and our npz twin", "as its source"
+    ),
     "pairs": _line("pairs", "own", "any two folders of images and depth maps with equal names", "yours"),
 }
 

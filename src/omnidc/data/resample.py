@@ -13,8 +13,9 @@ Picture = npt.NDArray[np.uint8]
 Matrix = npt.NDArray[np.float64]
 
 
-def centre(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
-    """(top, left) of a centred window of `size`; halves round to even, as in the released code."""
+def centre(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, int]:
+    """(top, left) of a centred window of `size` in a picture of `shape`; halves round to even, as in the release."""
+    height, width = shape[:2]
     if height < size[0] or width < size[1]:
         raise InputError(
             f"A picture of {height}x{width} is smaller than the evaluation crop {size[0]}x{size[1]}: "

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from omnidc.data.decode import broken_file, camera, read_image, read_npy, valid
+from omnidc.data.decode import broken_file, camera, read_depth, read_image, valid
 from omnidc.data.source import Frames, need_entries, nested, safe_name
 from omnidc.frame import Frame
 
@@ -53,7 +53,7 @@ def read_frame(root: Path, image_path: Path) -> Frame:
     poses = read_poses(sequence / "pose_left.txt") if (sequence / "pose_left.txt").is_file() else np.empty((0, 4, 4))
     known = number.isdigit() and int(number) < len(poses)
     return Frame(
-        read_image(image_path), depth=valid(read_npy(depth_path), high=MAX_DEPTH),
+        read_image(image_path), depth=valid(read_depth(depth_path), high=MAX_DEPTH),
         intrinsics=camera(320.0, 320.0, 320.0, 240.0), pose=poses[int(number)] if known else None,
         name=safe_name(image_path, root), extra={"files": [str(image_path), str(depth_path)]},
     )  # fmt: skip

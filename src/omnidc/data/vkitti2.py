@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from omnidc.data.decode import camera, read_columns, read_image, read_png, valid
+from omnidc.data.decode import camera, read_columns, read_depth, read_image, valid
 from omnidc.data.source import Frames, need_entries, safe_name
 from omnidc.frame import Frame
 
@@ -41,7 +41,7 @@ def open_frames(root: Path, *, pairs_file: str | Path | None = None) -> Frames:
 def read_frame(root: Path, entry: tuple[Path, Path]) -> Frame:
     image_path, depth_path = entry
     return Frame(
-        read_image(image_path), depth=valid(read_png(depth_path, 100.0), low=1e-5, high=MAX_DEPTH),
+        read_image(image_path), depth=valid(read_depth(depth_path, 100.0), low=1e-5, high=MAX_DEPTH),
         intrinsics=camera(725.0087, 725.0087, 620.5, 187.0), name=safe_name(image_path, root),
         extra={"files": [str(image_path), str(depth_path)]},
     )  # fmt: skip

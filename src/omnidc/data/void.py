@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from omnidc.data.decode import broken_file, read_image, read_lines, read_numbers, read_png, valid
+from omnidc.data.decode import broken_file, read_depth, read_image, read_lines, read_numbers, valid
 from omnidc.data.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
@@ -46,6 +46,6 @@ def read_frame(release: Path, entry: tuple[str, str, str, str]) -> Frame:
     with broken_file(intrinsics, "camera matrix"):
         K = read_numbers(intrinsics, "a camera matrix").reshape(3, 3)
     return Frame(
-        read_image(image), sparse=valid(read_png(sparse, 256.0)), depth=valid(read_png(truth, 256.0)), intrinsics=K,
+        read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(truth, 256.0)), intrinsics=K,
         name=f"{image.parents[1].name}/{image.stem}", extra={"files": [str(image), str(sparse), str(truth)]},
     )  # fmt: skip
