@@ -43,11 +43,11 @@ def _line(module: str, split: str, description: str, licence: str, function: str
 DATASETS: dict[str, Dataset] = {
     "hypersim": _line("hypersim", "train", "rendered interiors, 1024x768, ray distance turned into z", "CC BY-SA 3.0"),
     "irs": _line("irs", "train", "rendered indoor stereo, 960x540, disparity turned into z", "not stated"),
-    "tartanair": _line("tartanair", "train", "rendered flights in- and outdoors, 640x480", "CC BY 4.0"),
+    "tartanair": _line("tartanair", "train", "rendered flights in- and outdoors, 640x480", "BSD 3-clause (its tools)"),
     "blendedmvs": _line("blendedmvs", "train", "renderings of photogrammetric models, 768x576", "CC BY 4.0"),
     "vkitti2": _line("vkitti2", "train", "Virtual KITTI 2, rendered driving, 1242x375", "CC BY-NC-SA 3.0"),
-    "ibims": _line("ibims", "test", "iBims-1, 100 indoor photographs with laser truth, 640x480", "CC BY-NC-SA 4.0"),
-    "arkitscenes": _line("arkitscenes", "test", "iPad photographs with laser truth, indoors", "research only (Apple)"),
+    "ibims": _line("ibims", "test", "iBims-1, 100 indoor photographs with laser truth, 640x480", "not checked"),
+    "arkitscenes": _line("arkitscenes", "test", "iPad photographs with laser truth, indoors", "non-commercial (Apple)"),
     "void": _line("void", "test", "VOID: visual-inertial odometry points, 640x480", "research only"),
     "nyuv2-h5": _line("nyuv2_h5", "test", "NYUv2 test set as h5 files, 304x228 as usual in completion", "not stated"),
     "nyuv2-png": _line("nyuv2_png", "test", "NYUv2 full-size PNG pairs, 640x480, Eigen crop", "not stated"),
@@ -56,7 +56,7 @@ DATASETS: dict[str, Dataset] = {
     "eth3d-sfm": _line("eth3d", "test", "ETH3D with its COLMAP points as input", "CC BY-NC-SA 4.0", "open_sfm_frames"),
     "kitti-dc": _line("kitti_dc", "test", "KITTI depth completion, 64 to 8 laser lines, 1216x352", "CC BY-NC-SA 3.0"),
     "zju-4dradarcam": _line("zju_radar", "test", "4D radar points and laser truth, driving", "not stated"),
-    "drivingstereo": _line("drivingstereo", "test", "driving in four weathers, filtered laser truth", "MIT (site)"),
+    "drivingstereo": _line("drivingstereo", "test", "driving in four weathers, filtered laser truth", "MIT (its site)"),
     "carla-night": _line("carla_night", "test", "CARLA-Night-DC: simulated night driving, 640x320", "not stated"),
     "uniformat": _line(
         "uniformat", "test", "the release's one-file-per-frame format, and our npz twin", "as its source"

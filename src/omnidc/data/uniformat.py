@@ -54,10 +54,7 @@ def open_frames(root: Path, *, scale: float = 1.0) -> Frames:
 def read_frame(scale: float, path: Path) -> Frame:
     need_file(path, "a frame")
     with broken_file(path, "uniformat frame"):
-        try:
-            data = _read_npz(path) if path.suffix == ".npz" else _read_npy(path)
-        except (pickle.UnpicklingError, AttributeError, ImportError, MemoryError, OverflowError) as error:
-            raise ValueError(str(error)) from None
+        data = _read_npz(path) if path.suffix == ".npz" else _read_npy(path)
         if "rgb" not in data:
             raise ValueError("it has no array 'rgb'")
         image = np.ascontiguousarray(data["rgb"])
