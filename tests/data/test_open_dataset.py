@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from omnidc.cli import app
 from omnidc.data import DATASETS, open_dataset
 from omnidc.data.check import picture
 from omnidc.data.decode import read_depth, read_h5, read_image, valid
+from omnidc.data.registry import _check_type
 from omnidc.data.resample import block_mean, centre, crop_camera, resize_camera, resize_image, resize_nearest
 from omnidc.errors import ConfigError, FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
@@ -73,6 +75,36 @@ def test_unknown_names_and_options_are_told_what_exists(tmp_path: Path) -> None:
         open_dataset("kitti-dc", tmp_path, line=16)
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("kitti-dc", "lines", "many"),
+        ("kitti-dc", "lines", True),
+        ("kitti-dc", "crop_top", -1),
+        ("eth3d", "native", "yes"),
+        ("uniformat", "scale", "x"),
+        ("uniformat", "scale", 0.0),
+        ("pairs", "scale", float("nan")),
+        ("irs", "parts", 3),
+        ("diode", "part", "underwater"),
+    ],
+)
+def test_impossible_values_are_one_sentence(make: Maker, name: str, option: str, value: object) -> None:
+    make.image("image/a.png")
+    make.npy("000000.npy", make.depth())
+    make.text("filelist/home_all.txt", "a b c d\n")
+    with pytest.raises(ConfigError, match=f"^{option}=.* is not possible: "):
+        open_dataset(name, make.root, **{option: value})
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_option_has_a_type_that_can_be_checked_and_a_default_that_fits(name: str) -> None:
+    dataset = DATASETS[name]
+    for option in dataset.options:
+        default = inspect.signature(dataset.reader).parameters[option].default
+        _check_type(option, default, dataset.annotation(option))
+
+
 def test_frames_are_lazy_sliceable_and_can_be_sent_to_workers(make: Maker) -> None:
     two_pairs(make)
     frames = open_dataset("pairs", make.root, scale=1000)
@@ -88,6 +120,28 @@ def test_frames_are_lazy_sliceable_and_can_be_sent_to_workers(make: Maker) -> No
 
 
 # --- decoding ---
+
+
+@pytest.mark.parametrize(
+    ("name", "per_unit", "low", "high"),
+    [
+        ("flyingthings_raft3d/disp1.pfm", 1, -2000, 2000),
+        ("kitti_stereo_paddle/000001_10_disp.png", 256, 0, 125),
+        ("kitti_metric3d/data/kitti_demo/depth/0000000005.png", 256, 0, 85),
+        ("7scenes_tsdf/data/frame-000000.depth.png", 1000, 0, 65.6),
+        ("bop_sam6d/SAM-6D/Data/Example/depth.png", 1000, 0, 65.6),
+        ("iphone_promptda/assets/example_images/arkit_depth.png", 1000, 0, 3.6),
+        ("tum_fr1_rpy/depth/1305031231.197771.png", 5000, 0, 13.2),
+        ("omnidc_demo/demo_sparse_depth.npy", 1, 0, 100),
+        ("cleargrasp/data/sample_dataset/real-val/d435/000000080-opaque-depth-img.exr", 1, 0, 10),
+    ],
+)
+def test_original_depth_files_are_decoded(shared: Path, name: str, per_unit: float, low: float, high: float) -> None:
+    depth = read_depth(shared / "data/formats" / name, per_unit)
+    known = depth[np.isfinite(depth)]
+    assert depth.ndim == 2
+    assert np.count_nonzero(known) > 100
+    assert low <= known.min() <= known.max() <= high
 
 
 def test_valid_keeps_only_finite_depths_inside_the_range() -> None:

@@ -25,7 +25,7 @@ BASELINE, FOCAL = 0.1, 480.0
 MAX_DEPTH = 50.0
 
 
-def open_frames(root: Path, *, parts: tuple[str, ...] = ("home", "restaurant", "store")) -> Frames:
+def open_frames(root: Path, *, parts: str | tuple[str, ...] = ("home", "restaurant", "store")) -> Frames:
     """parts: which of home, office, restaurant, store."""
     parts = (parts,) if isinstance(parts, str) else tuple(parts)
     lists = first_folder(root, ("filelist", "file_list", "lists"), "IRS's lists (home_all.txt, ...)")

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from omnidc.data.decode import Depth, broken_file, read_depth, read_image, read_numbers, valid
 from omnidc.data.resample import crop_camera
 from omnidc.data.source import Frames, choose, first_folder, need_entries
+from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 
 TEST_FRAMES = 749
@@ -34,6 +35,8 @@ def open_frames(root: Path, *, lines: int = 64, split: str = "all", crop_top: in
     """lines: 64, 32, 16 or 8; split: all, test or val; crop_top: rows cut away."""
     choose("lines", lines, (64, 32, 16, 8))
     choose("split", split, ("all", "test", "val"))
+    if crop_top < 0:
+        raise ConfigError(f"crop_top={crop_top} is not possible: it is a number of rows.")
     places = ("depth_selection/val_selection_cropped", "val_selection_cropped", "")
     folder = first_folder(root, [f"{place}/image".lstrip("/") for place in places], "KITTI's selected images").parent
     entries = sorted((folder / "image").glob("*.png"))

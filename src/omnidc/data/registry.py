@@ -29,6 +29,10 @@ class Dataset:
         function: Callable[..., Frames] = getattr(importlib.import_module(self.module), self.function)
         return function
 
+    def annotation(self, option: str) -> str:
+        """The type of an option, as written in the reader."""
+        return str(inspect.signature(self.reader).parameters[option].annotation)
+
     @property
     def options(self) -> list[str]:
         """The names of the reader's options."""
@@ -65,6 +69,20 @@ DATASETS: dict[str, Dataset] = {
 }
 
 
+# Options arrive from the command line too, so their types are looked at before a reader trips over them.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "bool": bool, "int": int, "float": (int, float), "str": str, "Path": Path, "None": type(None),
+    "tuple[str, ...]": (tuple, list),
+}  # fmt: skip
+
+
+def _check_type(option: str, value: Any, annotation: str) -> None:
+    kinds = annotation.split(" | ")
+    fits = any(isinstance(value, _KINDS[kind]) for kind in kinds)
+    if not fits or (isinstance(value, bool) and "bool" not in kinds):
+        raise ConfigError(f"{option}={value!r} is not possible: it should be {' or '.join(kinds)}.")
+
+
 def open_dataset(name: str, root: Path, **options: Any) -> Frames:
     """The frames of dataset `name` found in the folder `root`. Options are those of the reader (see its module)."""
     if name not in DATASETS:
@@ -74,5 +92,7 @@ def open_dataset(name: str, root: Path, **options: Any) -> Frames:
     if unknown:
         known = ", ".join(dataset.options) or "none"
         raise ConfigError(f"The dataset {name!r} has no option {unknown[0]!r}: its options are {known}.")
+    for option, value in options.items():
+        _check_type(option, value, dataset.annotation(option))
     root = need_folder(Path(root), f"the dataset {name!r}")
     return dataset.reader(root, **options)
