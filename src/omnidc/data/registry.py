@@ -43,22 +43,24 @@ def _line(module: str, split: str, description: str, licence: str, function: str
     return Dataset(f"omnidc.data.{module}", function, split, description, licence)
 
 
-# Licences as their authors state them, as far as known to us; read the dataset's own page before you use it.
+# Licences as their authors state them; "?" = commonly given, but we did not see the statement. docs/datasets.md.
 DATASETS: dict[str, Dataset] = {
     "hypersim": _line("hypersim", "train", "rendered interiors, 1024x768, ray distance turned into z", "CC BY-SA 3.0"),
     "irs": _line("irs", "train", "rendered indoor stereo, 960x540, disparity turned into z", "not stated"),
     "tartanair": _line("tartanair", "train", "rendered flights in- and outdoors, 640x480", "BSD 3-clause (its tools)"),
     "blendedmvs": _line("blendedmvs", "train", "renderings of photogrammetric models, 768x576", "CC BY 4.0"),
-    "vkitti2": _line("vkitti2", "train", "Virtual KITTI 2, rendered driving, 1242x375", "CC BY-NC-SA 3.0"),
+    "vkitti2": _line("vkitti2", "train", "Virtual KITTI 2, rendered driving, 1242x375", "CC BY-NC-SA 3.0?"),
     "ibims": _line("ibims", "test", "iBims-1, 100 indoor photographs with laser truth, 640x480", "not checked"),
-    "arkitscenes": _line("arkitscenes", "test", "iPad photographs with laser truth, indoors", "non-commercial (Apple)"),
+    "arkitscenes": _line(
+        "arkitscenes", "test", "iPad photographs with laser truth, indoors", "non-commercial (its tools)"
+    ),
     "void": _line("void", "test", "VOID: visual-inertial odometry points, 640x480", "research only"),
-    "nyuv2-h5": _line("nyuv2_h5", "test", "NYUv2 test set as h5 files, 304x228 as usual in completion", "not stated"),
-    "nyuv2-png": _line("nyuv2_png", "test", "NYUv2 full-size PNG pairs, 640x480, Eigen crop", "not stated"),
-    "diode": _line("diode", "test", "laser scans in- and outdoors, 1024x768", "MIT"),
-    "eth3d": _line("eth3d", "test", "DSLR photographs with laser truth, 6048x4032", "CC BY-NC-SA 4.0"),
-    "eth3d-sfm": _line("eth3d", "test", "ETH3D with its COLMAP points as input", "CC BY-NC-SA 4.0", "open_sfm_frames"),
-    "kitti-dc": _line("kitti_dc", "test", "KITTI depth completion, 64 to 8 laser lines, 1216x352", "CC BY-NC-SA 3.0"),
+    "nyuv2-h5": _line("nyuv2_h5", "test", "NYUv2 test set as h5 files, 304x228 as usual in completion", "not checked"),
+    "nyuv2-png": _line("nyuv2_png", "test", "NYUv2 full-size PNG pairs, 640x480, Eigen crop", "not checked"),
+    "diode": _line("diode", "test", "laser scans in- and outdoors, 1024x768", "MIT (its tools)"),
+    "eth3d": _line("eth3d", "test", "DSLR photographs with laser truth, 6048x4032", "CC BY-NC-SA 4.0?"),
+    "eth3d-sfm": _line("eth3d", "test", "ETH3D with its COLMAP points as input", "CC BY-NC-SA 4.0?", "open_sfm_frames"),
+    "kitti-dc": _line("kitti_dc", "test", "KITTI depth completion, 64 to 8 laser lines, 1216x352", "CC BY-NC-SA 3.0?"),
     "zju-4dradarcam": _line("zju_radar", "test", "4D radar points and laser truth, driving", "not stated"),
     "drivingstereo": _line("drivingstereo", "test", "driving in four weathers, filtered laser truth", "MIT (its site)"),
     "carla-night": _line("carla_night", "test", "CARLA-Night-DC: simulated night driving, 640x320", "not stated"),
