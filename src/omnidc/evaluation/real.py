@@ -1,0 +1,225 @@
+"""Real photographs with measured depth, in thirteen sparse patterns: the benchmark that decides.
+
+A folder of `.npz` files with `rgb` uint8 [H, W, 3], `depth` float32 [H, W] (0 = none), and where known `sparse` (what
+a real sensor measured) and `K`. Names that begin with `nogt_` have no truth and are left out. Pictures are reduced to
+640 pixels on the long side; depth is reduced by letting the nearest surface of each cell win. The sparse input is drawn
+from the truth with a generator seeded by the CRC-32 of "image/pattern", so that every method sees the same points; a
+frame whose truth covers less than a fifth of the picture is used only with its sensor's own input.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError
+from omnidc.evaluation.metrics import edge_band
+from omnidc.evaluation.sample import Depth, FrameRef, Image, Intrinsics, Sample
+
+LONG_SIDE = 640
+MIN_DENSITY = 0.2  # of the truth, to draw patterns from it
+MIN_POINTS = 3
+
+SENSOR_GROUP = "real sparse input"
+# Group of a frame by how its name begins; rows of the pattern "sensor" are in `SENSOR_GROUP` whatever the frame.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "fine structure": ("middlebury_",),
+    "laser": ("eth3d_", "ibims_"),
+    "indoor cameras": (
+        "7scenes_",
+        "azurekinect_",
+        "cleargrasp_",
+        "nyu_",
+        "scannet_",
+        "sun3d_",
+        "sunrgbd_",
+        "tum_",
+    ),
+    "driving": ("ddad_", "kitti_", "kittilidar_", "vod_", "waymo_"),
+    "rendered": ("synth_",),
+}
+
+# OpenCV 5's type stubs leave the factories of its detectors out.
+ORB: Callable[..., cv2.Feature2D] = cv2.ORB_create  # type: ignore[attr-defined, unused-ignore]
+SIFT: Callable[..., cv2.Feature2D] = cv2.SIFT_create  # type: ignore[attr-defined, unused-ignore]
+
+Generator = np.random.Generator
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Photograph:
+    image: Image  # [H, W, 3]
+    depth: Depth  # [H, W], 0 = unknown
+    sensor: Depth | None  # [H, W], a real sensor's measurement
+    intrinsics: Intrinsics | None
+
+
+def random_points(scene: Photograph, rng: Generator, count: Callable[[int], float]) -> Depth:
+    """At least five known pixels, without replacement; `count` says how many of n."""
+    ys, xs = np.nonzero(scene.depth > 0)
+    n = int(min(max(count(len(ys)), 5), len(ys)))
+    chosen = rng.choice(len(ys), n, replace=False)
+    sparse = np.zeros_like(scene.depth)
+    sparse[ys[chosen], xs[chosen]] = scene.depth[ys[chosen], xs[chosen]]
+    return sparse
+
+
+def with_outliers(scene: Photograph, rng: Generator, share: float) -> Depth:
+    """0.7 % points, a share of them replaced by a uniform value between the 5th and 95th percentile of the depth."""
+    sparse = random_points(scene, rng, lambda n: n * 0.007)
+    low, high = np.percentile(scene.depth[scene.depth > 0], [5, 95])
+    ys, xs = np.nonzero(sparse)
+    wrong = rng.random(len(ys)) < share
+    sparse[ys[wrong], xs[wrong]] = rng.uniform(low, high, int(wrong.sum()))
+    return sparse
+
+
+def keypoints(scene: Photograph, rng: Generator, detector: Callable[[], cv2.Feature2D]) -> Depth:
+    """Truth at the keypoints of the picture, where structure from motion would have points."""
+    height, width = scene.depth.shape
+    gray = cv2.cvtColor(scene.image, cv2.COLOR_RGB2GRAY)
+    points = np.array([point.pt for point in detector().detect(gray, None)]).reshape(-1, 2)
+    v = np.clip(np.rint(points[:, 1]).astype(int), 0, height - 1)
+    u = np.clip(np.rint(points[:, 0]).astype(int), 0, width - 1)
+    sparse = np.zeros_like(scene.depth)
+    sparse[v, u] = scene.depth[v, u]
+    return sparse
+
+
+def lidar_lines(scene: Photograph, rng: Generator, lines: int) -> Depth:
+    """A scanner in the camera's place: `lines` pitches over ±0.5 rad, 400 columns; focal length = image height."""
+    height, width = scene.depth.shape
+    pitch = np.linspace(-0.5, 0.5, lines)[:, None]
+    yaw = np.linspace(-np.pi / 2.1, np.pi / 2.1, 400)[None]
+    y = np.sin(pitch) + 0 * yaw
+    x = np.cos(pitch) * np.sin(yaw)
+    z = np.sqrt(np.maximum(1 - x * x - y * y, 1e-9))
+    u = np.rint(height * x / z + width / 2).astype(int).ravel()
+    v = np.rint(height * y / z + height / 2).astype(int).ravel()
+    inside = (u >= 0) & (u < width) & (v >= 0) & (v < height)
+    sparse = np.zeros_like(scene.depth)
+    sparse[v[inside], u[inside]] = scene.depth[v[inside], u[inside]]
+    return sparse
+
+
+def with_hole(scene: Photograph, rng: Generator, side: float) -> Depth:
+    """0.7 % points, none of them in a box of `side` times the picture's height and width."""
+    sparse = random_points(scene, rng, lambda n: n * 0.007)
+    height, width = sparse.shape
+    box_height, box_width = int(height * side), int(width * side)
+    top, left = rng.integers(0, height - box_height), rng.integers(0, width - box_width)
+    sparse[top : top + box_height, left : left + box_width] = 0
+    return sparse
+
+
+def sensor_points(scene: Photograph, rng: Generator) -> Depth:
+    """What the real sensor measured; nothing when the file has none."""
+    return np.zeros_like(scene.depth) if scene.sensor is None else scene.sensor
+
+
+PATTERNS: Mapping[str, Callable[[Photograph, Generator], Depth]] = {
+    "random-0.7%": partial(random_points, count=lambda n: n * 0.7 / 100),
+    "random-0.1%": partial(random_points, count=lambda n: n * 0.1 / 100),
+    "random-0.03%": partial(random_points, count=lambda n: n * 0.03 / 100),
+    "random-5pt": partial(random_points, count=lambda n: 5),
+    "noise-5%": partial(with_outliers, share=0.05),
+    "noise-10%": partial(with_outliers, share=0.10),
+    "orb": partial(keypoints, detector=partial(ORB, nfeatures=3000)),
+    "sift": partial(keypoints, detector=SIFT),
+    "lidar-64": partial(lidar_lines, lines=64),
+    "lidar-16": partial(lidar_lines, lines=16),
+    "lidar-8": partial(lidar_lines, lines=8),
+    "hole": partial(with_hole, side=0.58),
+    "sensor": sensor_points,
+}
+
+
+def group_of(name: str, pattern: str = "") -> str:
+    """The group a row is counted in: by the beginning of the frame's name, or the sensor's own."""
+    if pattern == "sensor":
+        return SENSOR_GROUP
+    return next((group for group, beginnings in GROUPS.items() if name.startswith(beginnings)), "other")
+
+
+def shrink_depth(
+    depth: Depth,  # [h, w], 0 = unknown
+    height: int,
+    width: int,
+) -> Depth:
+    """Scatter the known pixels onto a coarser grid; the nearest surface wins, so no depth is invented."""
+    ys, xs = np.nonzero(depth > 0)
+    coarse = np.full((height, width), np.inf, np.float32)
+    cell = ((ys * height) // depth.shape[0], (xs * width) // depth.shape[1])
+    np.minimum.at(coarse, cell, depth[ys, xs])
+    coarse[~np.isfinite(coarse)] = 0
+    return coarse
+
+
+def read_photograph(path: Path, long_side: int = LONG_SIDE) -> Photograph:
+    try:
+        with np.load(path) as file:
+            image = file["rgb"]
+            depth = file["depth"].astype(np.float32)
+            sensor = file["sparse"].astype(np.float32) if "sparse" in file.files else None
+            intrinsics = file["K"].astype(np.float64) if "K" in file.files else None
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileError(
+            f"Cannot read {path}: it must be an .npz file with rgb uint8 [H, W, 3] and depth [H, W] ({error})."
+        ) from error
+    height, width = depth.shape
+    if max(height, width) > long_side:
+        scale = long_side / max(height, width)
+        new_height, new_width = round(height * scale), round(width * scale)
+        image = cv2.resize(image, (new_width, new_height), interpolation=cv2.INTER_AREA)
+        depth = shrink_depth(depth, new_height, new_width)
+        sensor = None if sensor is None else shrink_depth(sensor, new_height, new_width)
+        if intrinsics is not None:
+            # Pixel centres are integers, so the corner that stays fixed is (-0.5, -0.5).
+            centre = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+            resize = np.diag([new_width / width, new_height / height, 1.0])
+            intrinsics = np.linalg.inv(centre) @ resize @ centre @ intrinsics
+    return Photograph(image, depth, sensor, intrinsics)
+
+
+def draw(scene: Photograph, name: str, pattern: str, band: Bool | None = None) -> Sample | None:
+    """The sparse input of one pattern, the same at every call; None where the pattern does not apply."""
+    known = scene.depth > 0
+    if pattern == "sensor":
+        if scene.sensor is None:
+            return None
+    elif known.mean() < MIN_DENSITY:
+        return None
+    rng = np.random.default_rng(zlib.crc32(f"{name}/{pattern}".encode()))
+    sparse = PATTERNS[pattern](scene, rng)
+    points = sparse > 0
+    if points.sum() < MIN_POINTS:
+        return None
+    scored = known
+    if pattern == "sensor":
+        # Pixels that were handed over as input say nothing.
+        scored = known & ~(points & (np.abs(sparse - scene.depth) < 1e-6))
+    noise: Bool | None = points & (sparse != scene.depth) if pattern.startswith("noise") else None
+    return Sample(scene.image, sparse, scene.depth, scene.intrinsics, scored, noise, band, group_of(name, pattern))
+
+
+def real_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
+    """The photographs under `root` whose name contains `only`, in the order of their names."""
+
+    def reference(path: Path) -> FrameRef:
+        def open_() -> Callable[[str], Sample | None]:
+            scene = read_photograph(path)
+            band = edge_band(scene.depth)
+            return lambda pattern: draw(scene, path.stem, pattern, band)
+
+        return FrameRef(path.stem, tuple(PATTERNS), open_)
+
+    return [reference(p) for p in sorted(root.glob("*.npz")) if not p.stem.startswith("nogt_") and only in p.stem]
