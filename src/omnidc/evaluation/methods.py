@@ -1,4 +1,8 @@
-"""From the name of a method to the method: a baseline, `module:callable`, a model's name or a checkpoint file."""
+"""From the name of a method to the method: a baseline, `module:callable`, a model's name or a checkpoint file.
+
+`align-depth@module:callable` and `align-disparity@module:callable` take a monocular network, `callable(image)` →
+relative map [H, W], and fit it to the points by scale and shift; with `-robust@` outliers do not count.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import numpy.typing as npt
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
+from omnidc.evaluation.baselines.alignment import Space, aligned
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
 
 
@@ -20,6 +25,10 @@ def find_method(name: str) -> Method:
     """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`."""
     if name in BASELINES:
         return BASELINES[name]
+    alignment = re.fullmatch(r"align-(depth|disparity)(-robust)?@(.+)", name)
+    if alignment:
+        space: Space = "depth" if alignment[1] == "depth" else "disparity"
+        return aligned(find_callable(alignment[3]), space, robust=alignment[2] is not None)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
         return find_callable(name)
     if not Path(name).exists() and not _is_model(name):
