@@ -41,14 +41,12 @@ def evaluate(
 ) -> None:
     """Score depth completion methods on a protocol and print its table."""
     from omnidc.errors import ConfigError
-    from omnidc.evaluation.protocols import PROTOCOLS
+    from omnidc.evaluation.catalogue import PROTOCOLS, find_protocol
 
     if protocol == "list":
         for entry in PROTOCOLS.values():
             typer.echo(f"{entry.name:14s} {entry.title}")
         return
-    if data is None:
-        raise ConfigError("Say where the data is with --data FOLDER.")
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the earlier run: give it with -o FOLDER.")
 
@@ -66,6 +64,9 @@ def evaluate(
         pictures=pictures != 0,
         released=released,
     )
+    missing = find_protocol(protocol).missing(data) if data is not None else []
+    if missing:
+        typer.echo(f"Not in {data}, so not in these tables: {', '.join(missing)}.", err=True)
     form = to_markdown if markdown else to_text
     typer.echo("\n\n".join([notes(results), *map(form, tables(results))]))
     if output is not None:

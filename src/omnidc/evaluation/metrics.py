@@ -54,6 +54,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "ause": ("AUSE", "↓"),
     "cpu_seconds": ("CPU s", "↓"),
     "seconds": ("s", "↓"),
+    "peak_gb": ("peak GB", "↓"),
 }
 
 TRUTH_FLOOR = 1e-4

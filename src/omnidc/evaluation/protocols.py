@@ -1,4 +1,7 @@
-"""Protocols: which frames, which sparse inputs, which scores, and what others have published for them."""
+"""Protocols: which frames, which sparse inputs, which scores, and what others have published for them.
+
+`PROTOCOLS` is the list; `paper.py` holds the tables of the paper, `real.py` the photographs that decide.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omnidc.errors import ConfigError
-from omnidc.evaluation.real import GROUPS, PATTERNS, SENSOR_GROUP, real_frames
 from omnidc.evaluation.sample import FrameRef
 
 
@@ -18,6 +19,10 @@ class Published:
     method: str
     values: Mapping[str, Mapping[str, float]]
     source: str
+
+
+def nothing_missing(root: Path) -> list[str]:
+    return []
 
 
 @dataclass(frozen=True)
@@ -31,29 +36,10 @@ class EvaluationProtocol:
     frames: Callable[[Path, str], Sequence[FrameRef]]  # (root of the data, part of the name) → frames
     scores: tuple[str, ...]  # what the tables show, the first being the headline
     groups: tuple[str, ...] = ()  # kinds of frames, in the order of the table
-    average: str = "rows"  # mean over all "rows", or over the means of "groups" (data sets count alike)
+    by_dataset: bool = False  # mean over images, then over "data set/part", then over data sets; else over all rows
     rmse_divisors: Mapping[str, float] = field(default_factory=dict)  # by group, before averaging
+    total: bool = True  # whether a mean over the patterns says anything
     published: tuple[Published, ...] = ()
-
-
-REAL = EvaluationProtocol(
-    name="real",
-    title="Real photographs, thirteen sparse patterns",
-    rules=(
-        "Pictures reduced to 640 px on the long side; points drawn from the truth with a seed fixed per image and "
-        "pattern; every pixel with a truth counts (for the sensor's own input: those not handed over as input), no "
-        "depth cap, no crop; plain mean over images."
-    ),
-    patterns=tuple(PATTERNS),
-    frames=real_frames,
-    groups=(*GROUPS, SENSOR_GROUP),
-    scores=("rel", "rmse_median", "d1", "edge_rel", "anchor", "cover95", "ause", "cpu_seconds"),
-)
-
-PROTOCOLS: Mapping[str, EvaluationProtocol] = {protocol.name: protocol for protocol in (REAL,)}
-
-
-def find_protocol(name: str) -> EvaluationProtocol:
-    if name not in PROTOCOLS:
-        raise ConfigError(f"There is no protocol {name!r}: choose one of {', '.join(PROTOCOLS)}.")
-    return PROTOCOLS[name]
+    missing: Callable[[Path], list[str]] = nothing_missing  # data of this protocol that a root does not have
+    needs_data: bool = True
+    memory: bool = False  # measure the peak memory of every run

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError
 from omnidc.evaluation.metrics import edge_band
+from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.sample import Depth, FrameRef, Image, Intrinsics, Sample
 
 LONG_SIDE = 640
@@ -223,3 +224,55 @@ def real_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
         return FrameRef(path.stem, tuple(PATTERNS), open_)
 
     return [reference(p) for p in sorted(root.glob("*.npz")) if not p.stem.startswith("nogt_") and only in p.stem]
+
+
+RULES = (
+    "Pictures reduced to 640 px on the long side; points drawn from the truth with a seed fixed per image and pattern; "
+    "every pixel with a truth counts (for the sensor's own input: those not handed over as input), no depth cap, no "
+    "crop; plain mean over images."
+)
+
+REAL = EvaluationProtocol(
+    name="real",
+    title="Real photographs, thirteen sparse patterns",
+    rules=RULES,
+    patterns=tuple(PATTERNS),
+    frames=real_frames,
+    groups=(*GROUPS, SENSOR_GROUP),
+    scores=("rel", "rmse_median", "d1", "edge_rel", "anchor", "cover95", "ause", "cpu_seconds"),
+)
+
+SCALES = {f"x{factor:g}": factor for factor in (0.01, 0.1, 1.0, 10.0, 100.0)}
+SCALE_PATTERN = "random-0.7%"
+
+
+def scaled_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
+    """The photographs with `SCALE_PATTERN`, its points and the truth multiplied by each of `SCALES`."""
+
+    def reference(frame: FrameRef) -> FrameRef:
+        def open_() -> Callable[[str], Sample | None]:
+            sample = frame.open()(SCALE_PATTERN)
+
+            def scaled(pattern: str) -> Sample | None:
+                if sample is None:
+                    return None
+                factor = np.float32(SCALES[pattern])
+                return replace(sample, sparse=sample.sparse * factor, truth=sample.truth * factor)
+
+            return scaled
+
+        return FrameRef(frame.name, tuple(SCALES), open_)
+
+    return [reference(frame) for frame in real_frames(root, only)]
+
+
+SCALE = EvaluationProtocol(
+    name="scale",
+    title="Scale equivariance: the same points in five units",
+    rules=f"{RULES} All depths times the factor; an equivariant method has the same relative scores in every row.",
+    patterns=tuple(SCALES),
+    frames=scaled_frames,
+    groups=tuple(GROUPS),
+    scores=("rel", "rmse_median", "d1"),
+    total=False,
+)

@@ -29,7 +29,7 @@ def number(value: float | None, score: str) -> str:
     """A score as people read it; — where there is none."""
     if value is None or math.isnan(value):
         return EMPTY
-    if score in ("seconds", "cpu_seconds"):
+    if score in ("seconds", "cpu_seconds", "peak_gb"):
         return f"{value:.3g}"
     digits = 3 if score.startswith(("d", "cover")) else 4
     return f"{value:.{digits}f}"
@@ -40,6 +40,11 @@ def label(score: str) -> str:
     return f"{name} {direction}"
 
 
+def table_rows(results: Results) -> list[str | None]:
+    """The patterns, and None for the mean over all of them where that says anything."""
+    return [*results.patterns, None] if results.protocol.total else list(results.patterns)
+
+
 def method_tables(results: Results) -> list[Table]:
     """One table per method: patterns down, scores across."""
     tables = []
@@ -47,7 +52,7 @@ def method_tables(results: Results) -> list[Table]:
         everything = results.mean(method)
         scores = [score for score in results.protocol.scores if score in everything]
         rows = []
-        for pattern in [*results.patterns, None]:
+        for pattern in table_rows(results):
             mean = results.mean(method, pattern)
             count = str(len(results.select(method, pattern)))
             rows.append([pattern or "ALL", count, *(number(mean.get(score), score) for score in scores)])
@@ -63,7 +68,7 @@ def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> 
             continue
         published = [p for p in results.protocol.published if any(score in v for v in p.values.values())]
         rows = []
-        for pattern in [*results.patterns, None]:
+        for pattern in table_rows(results):
             count = str(max(results.count(score, method, pattern) for method in results.methods))
             ours = [number(results.mean(method, pattern).get(score), score) for method in results.methods]
             theirs = [number(p.values.get(pattern or "ALL", {}).get(score), score) for p in published]

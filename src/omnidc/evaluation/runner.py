@@ -15,9 +15,11 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.evaluation.catalogue import find_protocol
+from omnidc.evaluation.memory import PeakMemory
 from omnidc.evaluation.methods import find_method, fingerprint, run_method
 from omnidc.evaluation.metrics import anchor_residual, calibration, depth_metrics, edge_rel, mean_scores
-from omnidc.evaluation.protocols import EvaluationProtocol, find_protocol
+from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.sample import FrameRef, Method, Sample
 
 PICTURES_FOLDER = "pictures"
@@ -73,15 +75,15 @@ class Results:
     def mean(self, method: str, pattern: str | None = None, group: str | None = None) -> dict[str, float]:
         """Mean scores of a method (over one pattern, one group, or all), averaged as the protocol says."""
         rows = self.select(method, pattern, group)
-        if self.protocol.average == "rows":
+        if not self.protocol.by_dataset:
             return mean_scores(row.scores for row in rows)
-        means = []
+        datasets: dict[str, list[dict[str, float]]] = {}
         for name in dict.fromkeys(row.group for row in rows):
             scores = mean_scores(row.scores for row in rows if row.group == name)
             if "rmse" in scores:
                 scores["rmse"] /= self.protocol.rmse_divisors.get(name, 1.0)
-            means.append(scores)
-        return mean_scores(means)
+            datasets.setdefault(name.partition("/")[0], []).append(scores)
+        return mean_scores(mean_scores(parts) for parts in datasets.values())
 
     @property
     def patterns(self) -> list[str]:
@@ -104,7 +106,7 @@ Methods = str | Method | Sequence[str] | Mapping[str, str | Method]
 
 def evaluate(
     protocol: str | EvaluationProtocol,
-    data: str | Path,
+    data: str | Path | None,
     methods: Methods,
     *,
     patterns: Sequence[str] | None = None,
@@ -126,7 +128,9 @@ def evaluate(
     table = find_protocol(protocol) if isinstance(protocol, str) else protocol
     wanted = _check_patterns(table, patterns)
     named = _named(methods)
-    root = Path(data)
+    if data is None and table.needs_data:
+        raise ConfigError(f"Say where the data of the protocol {table.name!r} is with --data FOLDER.")
+    root = Path(data or ".")
     if not root.is_dir():
         raise FileError(f"There is no folder {root}: give the root of the data with --data.")
     frames = table.frames(root, only)
@@ -161,7 +165,7 @@ def evaluate(
                 row = Row(frame.name, pattern, label, fingerprint=prints[label])
                 if sample is not None:
                     picture = picture_path(out, *row.key) if out is not None and pictures else None
-                    row = _score(row, method_of(label), sample, picture, released)
+                    row = _score(row, method_of(label), sample, picture, released, table.memory)
                 if log is not None:
                     log.write(row.to_json() + "\n")
                     log.flush()
@@ -180,17 +184,20 @@ def _method(source: str | Method) -> Method:
     return find_method(source) if isinstance(source, str) else source
 
 
-def _score(row: Row, method: Method, sample: Sample, picture: Path | None, released: bool) -> Row:
+def _score(row: Row, method: Method, sample: Sample, picture: Path | None, released: bool, memory: bool) -> Row:
     """`row` with the scores of `method` on `sample`; its picture is written on the way."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    depth, scale = run_method(method, sample)
-    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    with PeakMemory() if memory else nullcontext() as peak:
+        wall, cpu = time.perf_counter(), time.process_time()
+        depth, scale = run_method(method, sample)
+        seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
     scores = depth_metrics(depth, sample.truth, sample.scored, released=released)
     scores["edge_rel"] = edge_rel(depth, sample.truth, sample.scored, sample.band)
     scores["anchor"] = anchor_residual(depth, sample.sparse, sample.noise)
     if scale is not None:
         scores.update(calibration(depth, scale, sample.truth, sample.scored))
     scores.update(seconds=seconds, cpu_seconds=cpu_seconds)
+    if peak is not None:
+        scores["peak_gb"] = peak.gigabytes
     if picture is not None:
         from omnidc.evaluation.pictures import write_strip
 
