@@ -108,16 +108,19 @@ def _opener(
     return open_
 
 
-def table(
-    name: str, title: str, rules: str, scores: tuple[str, ...], parts: Sequence[Part], **more: Any
-) -> EvaluationProtocol:
+@dataclass(frozen=True)
+class PaperTable(EvaluationProtocol):
+    parts: tuple[Part, ...] = ()
+
+
+def table(name: str, title: str, rules: str, scores: tuple[str, ...], parts: Sequence[Part], **more: Any) -> PaperTable:
     """A protocol over parts; its patterns and groups are theirs, in order."""
 
     def missing(root: Path) -> list[str]:
         absent = (part.released or part.dataset for part in parts if part.folder(root) is None)
         return list(dict.fromkeys(absent))
 
-    return EvaluationProtocol(
+    return PaperTable(
         name=name,
         title=title,
         rules=rules,
@@ -126,6 +129,7 @@ def table(
         scores=scores,
         groups=tuple(dict.fromkeys(part.group for part in parts)),
         missing=missing,
+        parts=tuple(parts),
         **more,
     )
 
