@@ -93,15 +93,15 @@ def test_the_page_is_one_file_with_the_worst_picture(tmp_path: Path) -> None:
         path = picture_path(tmp_path, image, "p", "m")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(image.encode())
-    write_html(results(tmp_path), tmp_path / "report.html", pictures=1)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    write_html(results(tmp_path), tmp_path / "real.html", pictures=1)
+    page = (tmp_path / "real.html").read_text(encoding="utf-8")
     assert "A &lt;table&gt;" in page
     assert "a source" in page
     assert "data:image/jpeg;base64,dHdv" in page  # "two" is the worse one
     assert "b25l" not in page
     assert 'src="http' not in page
-    write_html(results(tmp_path), tmp_path / "report.html", pictures=None)
-    assert "b25l" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    write_html(results(tmp_path), tmp_path / "real.html", pictures=None)
+    assert "b25l" in (tmp_path / "real.html").read_text(encoding="utf-8")
 
 
 def test_numbers_are_written_for_people() -> None:
@@ -151,7 +151,7 @@ def test_the_command_prints_tables_and_writes_all_forms(photograph: Path, tmp_pa
         "scores-real.jsonl",
         "real.csv",
         "real.md",
-        "report.html",
+        "real.html",
         "pictures",
     }
     again = CliRunner().invoke(app, [*arguments, "-o", str(out), "--resume", "--markdown"])

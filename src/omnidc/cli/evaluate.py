@@ -28,12 +28,12 @@ def evaluate(
     patterns: Annotated[str, typer.Option(help="Only these sparse patterns, separated by commas.")] = "",
     only: Annotated[str, typer.Option(help="Only images whose name contains this.")] = "",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for scores, tables, and report.html with pictures.")
+        Path | None, typer.Option("--output", "-o", help="Folder for scores, tables, and a page with pictures.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the scores that the output folder has.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
     pictures: Annotated[
-        int, typer.Option(help="Pictures in report.html per pattern and method, worst first; 0 = none, -1 = all.")
+        int, typer.Option(help="Pictures in the page per pattern and method, worst first; 0 = none, -1 = all.")
     ] = 3,
     released: Annotated[
         bool, typer.Option("--released", help="Metrics exactly as in the released OMNI-DC evaluation.")
@@ -72,5 +72,5 @@ def evaluate(
     if output is not None:
         write_csv(results, output / f"{protocol}.csv")
         write_markdown(results, output / f"{protocol}.md")
-        write_html(results, output / "report.html", None if pictures < 0 else pictures)
-        typer.echo(f"\nWritten to {output}: {protocol}.csv, {protocol}.md, report.html", err=True)
+        write_html(results, output / f"{protocol}.html", None if pictures < 0 else pictures)
+        typer.echo(f"\nWritten to {output}: {protocol}.csv, {protocol}.md, {protocol}.html", err=True)

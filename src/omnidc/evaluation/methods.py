@@ -67,10 +67,10 @@ def _is_model(name: str) -> bool:
     return "/" not in name and "\\" not in name and not Path(name).suffix
 
 
-def fingerprint(name: str) -> str:
+def fingerprint(source: str | Method) -> str:
     """Changes when the checkpoint file behind a method does, so that a resumed run does not keep old scores."""
-    path = Path(name)
-    if not path.is_file():
+    path = Path(source) if isinstance(source, str) else None
+    if path is None or not path.is_file():
         return ""
     status = path.stat()
     return f"{status.st_size}-{status.st_mtime_ns}"

@@ -92,7 +92,7 @@ def parts_frames(parts: Sequence[Part], root: Path, only: str) -> Sequence[Frame
             name = f"{part.group}/{index:06d}"
             if only in name:
                 found.append(FrameRef(name, (part.pattern,), _opener(part, frames, index, stored)))
-    if not found:
+    if all(part.folder(root) is None for part in parts):
         places = ", ".join(dict.fromkeys(str(root / (part.released or part.dataset)) for part in parts))
         raise FileError(f"{root} has none of this protocol's data: it needs one or more of {places}.")
     return found

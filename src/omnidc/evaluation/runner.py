@@ -6,8 +6,8 @@ import functools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -19,8 +19,10 @@ from omnidc.evaluation.catalogue import find_protocol
 from omnidc.evaluation.memory import PeakMemory
 from omnidc.evaluation.methods import find_method, fingerprint, run_method
 from omnidc.evaluation.metrics import anchor_residual, calibration, depth_metrics, edge_rel, mean_scores
+from omnidc.evaluation.pictures import write_strip
 from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.sample import FrameRef, Method, Sample
+from omnidc.files import atomic_path
 
 PICTURES_FOLDER = "pictures"
 
@@ -122,7 +124,7 @@ def evaluate(
     methods: a name (see `find_method`), a callable, several names, or {label: name or callable}.
     patterns: only these of the protocol's; only: only images whose name contains this.
     folder: where scores go as they are made (and pictures of them, if wanted); with `resume`, those already there are
-    kept, unless the checkpoint behind them has changed.
+    kept, unless the checkpoint behind them (or `released`) has changed.
     released: metrics as in the released evaluation, see `omnidc.evaluation.metrics`.
     """
     table = find_protocol(protocol) if isinstance(protocol, str) else protocol
@@ -139,7 +141,7 @@ def evaluate(
             f"No frame for the protocol {table.name!r} in {root}" + (f" with {only!r} in its name." if only else ".")
         )
     out = None if folder is None else Path(folder)
-    prints = {label: fingerprint(source) if isinstance(source, str) else "" for label, source in named.items()}
+    prints = {label: fingerprint(source) + "+released" * released for label, source in named.items()}
     log_path = None if out is None else out / f"scores-{table.name}.jsonl"
     done: dict[tuple[str, str, str], Row] = {}
     if log_path is not None and resume:
@@ -153,7 +155,7 @@ def evaluate(
     jobs = [job for job in jobs if job[1] in wanted]
     with (
         tqdm(jobs, desc=table.name, unit="map", disable=None if progress else True) as bar,
-        nullcontext() if log_path is None else _ScoresFile(log_path, list(done.values())) as log,
+        nullcontext() if log_path is None else _scores_file(log_path, done.values()) as log,
     ):
         current, sample_of = None, _sampler(frames[0])
         for frame, pattern, label in bar:
@@ -199,8 +201,6 @@ def _score(row: Row, method: Method, sample: Sample, picture: Path | None, relea
     if peak is not None:
         scores["peak_gb"] = peak.gigabytes
     if picture is not None:
-        from omnidc.evaluation.pictures import write_strip
-
         write_strip(picture, sample, depth)
     return replace(row, group=sample.group, points=int((sample.sparse > 0).sum()), scores=scores)
 
@@ -246,19 +246,10 @@ def _read(path: Path) -> Iterator[Row]:
             continue
 
 
-class _ScoresFile:
-    """An open scores file that begins with the rows that are kept."""
-
-    def __init__(self, path: Path, kept: Sequence[Row]) -> None:
-        self.path, self.kept = path, kept
-
-    def __enter__(self) -> IO[str]:
-        from omnidc.files import atomic_path
-
-        with atomic_path(self.path) as temporary:
-            temporary.write_text("".join(row.to_json() + "\n" for row in self.kept), encoding="utf-8")
-        self.file = self.path.open("a", encoding="utf-8")
-        return self.file
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
+@contextmanager
+def _scores_file(path: Path, kept: Iterable[Row]) -> Iterator[IO[str]]:
+    """An open scores file that begins with the rows that are kept; one line per row from then on."""
+    with atomic_path(path) as temporary:
+        temporary.write_text("".join(row.to_json() + "\n" for row in kept), encoding="utf-8")
+    with path.open("a", encoding="utf-8") as file:
+        yield file
