@@ -109,8 +109,10 @@ def test_points_are_the_truth_except_for_the_marked_outliers() -> None:
     assert sample is not None
     assert sample.noise is not None
     points = sample.sparse > 0
-    assert np.array_equal(sample.noise, points & (sample.sparse != sample.truth))
-    assert 0.05 < sample.noise.sum() / points.sum() < 0.15
+    changed = points & (sample.sparse != sample.truth)
+    assert 0.05 < changed.sum() / points.sum() < 0.15
+    # A drawn depth that happens to lie within 10 % of the truth is no outlier.
+    assert np.array_equal(sample.noise, points & (np.abs(sample.sparse - sample.truth) > 0.1 * sample.truth))
 
 
 def test_a_hole_leaves_a_third_of_the_picture_without_points() -> None:

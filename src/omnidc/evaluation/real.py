@@ -13,17 +13,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from omnidc.errors import FileError
-from omnidc.evaluation.metrics import edge_band
+from omnidc.evaluation.metrics import Mask, edge_band
 from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.sample import Depth, FrameRef, Image, Intrinsics, Sample
+from omnidc.patterns import parse
 
 LONG_SIDE = 640
 MIN_DENSITY = 0.2  # of the truth, to draw patterns from it
@@ -48,13 +47,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "rendered": ("synth_",),
 }
 
-# OpenCV 5's type stubs leave the factories of its detectors out.
-ORB: Callable[..., cv2.Feature2D] = cv2.ORB_create  # type: ignore[attr-defined, unused-ignore]
-SIFT: Callable[..., cv2.Feature2D] = cv2.SIFT_create  # type: ignore[attr-defined, unused-ignore]
-
-Generator = np.random.Generator
-Bool = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Photograph:
@@ -64,83 +56,21 @@ class Photograph:
     intrinsics: Intrinsics | None
 
 
-def random_points(scene: Photograph, rng: Generator, count: Callable[[int], float]) -> Depth:
-    """At least five known pixels, without replacement; `count` says how many of n."""
-    ys, xs = np.nonzero(scene.depth > 0)
-    n = int(min(max(count(len(ys)), 5), len(ys)))
-    chosen = rng.choice(len(ys), n, replace=False)
-    sparse = np.zeros_like(scene.depth)
-    sparse[ys[chosen], xs[chosen]] = scene.depth[ys[chosen], xs[chosen]]
-    return sparse
-
-
-def with_outliers(scene: Photograph, rng: Generator, share: float) -> Depth:
-    """0.7 % points, a share of them replaced by a uniform value between the 5th and 95th percentile of the depth."""
-    sparse = random_points(scene, rng, lambda n: n * 0.007)
-    low, high = np.percentile(scene.depth[scene.depth > 0], [5, 95])
-    ys, xs = np.nonzero(sparse)
-    wrong = rng.random(len(ys)) < share
-    sparse[ys[wrong], xs[wrong]] = rng.uniform(low, high, int(wrong.sum()))
-    return sparse
-
-
-def keypoints(scene: Photograph, rng: Generator, detector: Callable[[], cv2.Feature2D]) -> Depth:
-    """Truth at the keypoints of the picture, where structure from motion would have points."""
-    height, width = scene.depth.shape
-    gray = cv2.cvtColor(scene.image, cv2.COLOR_RGB2GRAY)
-    points = np.array([point.pt for point in detector().detect(gray, None)]).reshape(-1, 2)
-    v = np.clip(np.rint(points[:, 1]).astype(int), 0, height - 1)
-    u = np.clip(np.rint(points[:, 0]).astype(int), 0, width - 1)
-    sparse = np.zeros_like(scene.depth)
-    sparse[v, u] = scene.depth[v, u]
-    return sparse
-
-
-def lidar_lines(scene: Photograph, rng: Generator, lines: int) -> Depth:
-    """A scanner in the camera's place: `lines` pitches over ±0.5 rad, 400 columns; focal length = image height."""
-    height, width = scene.depth.shape
-    pitch = np.linspace(-0.5, 0.5, lines)[:, None]
-    yaw = np.linspace(-np.pi / 2.1, np.pi / 2.1, 400)[None]
-    y = np.sin(pitch) + 0 * yaw
-    x = np.cos(pitch) * np.sin(yaw)
-    z = np.sqrt(np.maximum(1 - x * x - y * y, 1e-9))
-    u = np.rint(height * x / z + width / 2).astype(int).ravel()
-    v = np.rint(height * y / z + height / 2).astype(int).ravel()
-    inside = (u >= 0) & (u < width) & (v >= 0) & (v < height)
-    sparse = np.zeros_like(scene.depth)
-    sparse[v[inside], u[inside]] = scene.depth[v[inside], u[inside]]
-    return sparse
-
-
-def with_hole(scene: Photograph, rng: Generator, side: float) -> Depth:
-    """0.7 % points, none of them in a box of `side` times the picture's height and width."""
-    sparse = random_points(scene, rng, lambda n: n * 0.007)
-    height, width = sparse.shape
-    box_height, box_width = int(height * side), int(width * side)
-    top, left = rng.integers(0, height - box_height), rng.integers(0, width - box_width)
-    sparse[top : top + box_height, left : left + box_width] = 0
-    return sparse
-
-
-def sensor_points(scene: Photograph, rng: Generator) -> Depth:
-    """What the real sensor measured; nothing when the file has none."""
-    return np.zeros_like(scene.depth) if scene.sensor is None else scene.sensor
-
-
-PATTERNS: Mapping[str, Callable[[Photograph, Generator], Depth]] = {
-    "random-0.7%": partial(random_points, count=lambda n: n * 0.7 / 100),
-    "random-0.1%": partial(random_points, count=lambda n: n * 0.1 / 100),
-    "random-0.03%": partial(random_points, count=lambda n: n * 0.03 / 100),
-    "random-5pt": partial(random_points, count=lambda n: 5),
-    "noise-5%": partial(with_outliers, share=0.05),
-    "noise-10%": partial(with_outliers, share=0.10),
-    "orb": partial(keypoints, detector=partial(ORB, nfeatures=3000)),
-    "sift": partial(keypoints, detector=SIFT),
-    "lidar-64": partial(lidar_lines, lines=64),
-    "lidar-16": partial(lidar_lines, lines=16),
-    "lidar-8": partial(lidar_lines, lines=8),
-    "hole": partial(with_hole, side=0.58),
-    "sensor": sensor_points,
+# Each pattern in the grammar of `omnidc.patterns`; None is what the real sensor measured.
+PATTERNS: Mapping[str, str | None] = {
+    "random-0.7%": "0.7%",
+    "random-0.1%": "0.1%",
+    "random-0.03%": "0.03%",
+    "random-5pt": "5",
+    "noise-5%": "0.7% & noise(0.05)",
+    "noise-10%": "0.7% & noise(0.1)",
+    "orb": "orb(3000, harris, fewest=0)",
+    "sift": "sift(fewest=0)",
+    "lidar-64": "lidar-64(400)",
+    "lidar-16": "lidar-16(400)",
+    "lidar-8": "lidar-8(400)",
+    "hole": "0.7% & hole(0.58)",
+    "sensor": None,
 }
 
 
@@ -191,24 +121,25 @@ def read_photograph(path: Path, long_side: int = LONG_SIDE) -> Photograph:
     return Photograph(image, depth, sensor, intrinsics)
 
 
-def draw(scene: Photograph, name: str, pattern: str, band: Bool | None = None) -> Sample | None:
+def draw(scene: Photograph, name: str, pattern: str, band: Mask | None = None) -> Sample | None:
     """The sparse input of one pattern, the same at every call; None where the pattern does not apply."""
     known = scene.depth > 0
-    if pattern == "sensor":
+    scored, noise = known, None
+    grammar = PATTERNS[pattern]
+    if grammar is not None:
+        if known.mean() < MIN_DENSITY:
+            return None
+        rng = np.random.default_rng(zlib.crc32(f"{name}/{pattern}".encode()))
+        drawn = parse(grammar)(scene.depth, scene.image, rng)
+        sparse, noise = drawn.sparse, drawn.noise
+    else:
         if scene.sensor is None:
             return None
-    elif known.mean() < MIN_DENSITY:
-        return None
-    rng = np.random.default_rng(zlib.crc32(f"{name}/{pattern}".encode()))
-    sparse = PATTERNS[pattern](scene, rng)
-    points = sparse > 0
-    if points.sum() < MIN_POINTS:
-        return None
-    scored = known
-    if pattern == "sensor":
+        sparse = scene.sensor
         # Pixels that were handed over as input say nothing.
-        scored = known & ~(points & (np.abs(sparse - scene.depth) < 1e-6))
-    noise: Bool | None = points & (sparse != scene.depth) if pattern.startswith("noise") else None
+        scored = known & ~((sparse > 0) & (np.abs(sparse - scene.depth) < 1e-6))
+    if (sparse > 0).sum() < MIN_POINTS:
+        return None
     return Sample(scene.image, sparse, scene.depth, scene.intrinsics, scored, noise, band, group_of(name, pattern))
 
 
