@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from omnidc.errors import CheckpointError, FileError
 from omnidc.network import checkpoint
 from omnidc.network.checkpoint import load_network, save_network
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PRESETS, PaperConfig
 from omnidc.network.paper import PaperNetwork
 
@@ -70,6 +71,18 @@ def test_the_hugging_face_file_of_v11_loads_without_its_prior(weights: dict[str,
     assert network.config == replace(PRESETS["paper-v1.1"], laplace=True)
     assert network.prior is not None
     assert not any(name.startswith("depth_module") for name in network.state_dict())
+
+
+def test_the_compact_network_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = CompactNetwork(CompactConfig(channels=(8, 12, 18, 24), resolutions=2)).eval()
+    save_network(network, tmp_path / "compact.safetensors")
+    monkeypatch.setitem(checkpoint.PACKAGED, "compact", tmp_path / "compact.safetensors")
+    again = load_network("compact")
+    assert again.config == network.config
+    image, sparse = torch.rand(1, 3, 32, 32), torch.rand(1, 1, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(again(image, sparse).depth, network(image, sparse).depth)
+        assert all(not tensor.is_meta for tensor in (*again.parameters(), *again.buffers()))
 
 
 def test_missing_unknown_and_misshapen_tensors_are_listed(weights: dict[str, Tensor], tmp_path: Path) -> None:
@@ -131,9 +144,7 @@ def test_other_models_are_recognised(tmp_path: Path) -> None:
             load_network(path)
 
 
-def test_a_missing_file_and_a_missing_bundled_model_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file_and_a_missing_bundled_model_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckpointError, match=r"no checkpoint .*nowhere.pt"):
         load_network(tmp_path / "nowhere.pt")
     monkeypatch.setitem(checkpoint.PACKAGED, "compact", tmp_path / "compact.safetensors")

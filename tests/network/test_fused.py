@@ -32,17 +32,16 @@ def test_optimised_network_gives_the_same_numbers(
     monkeypatch.setattr(fused, "STRIP_BYTES", 1)  # the shortest strips, so that this small image has several
     monkeypatch.setattr(fused, "TOKENS", 100)
     generator = torch.Generator().manual_seed(0)
-    image = torch.rand(2, 3, 64, 96, generator=generator, dtype=torch.float64)
-    sparse = torch.rand(2, 1, 64, 96, generator=generator, dtype=torch.float64) + 1
+    image = torch.rand(2, 3, 64, 32, generator=generator, dtype=torch.float64)
+    sparse = torch.rand(2, 1, 64, 32, generator=generator, dtype=torch.float64) + 1
     sparse *= torch.rand(sparse.shape, generator=generator) < 0.05
     network = formula_network(config).double()
     expected = network(image, sparse)
     network.optimise()
-    for _ in range(2):  # the second time with what was remembered
-        found = network(image, sparse)
-        for name in ("depth", "depth_init", "log_depth", "scale"):
-            if getattr(expected, name) is not None:
-                torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
+    found = network(image, sparse)
+    for name in ("depth", "depth_init", "log_depth", "scale"):
+        if getattr(expected, name) is not None:
+            torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
 
 
 def test_remembered_constants_follow_the_size(formula_network: Build) -> None:

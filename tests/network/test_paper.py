@@ -202,8 +202,8 @@ def golden_stages(prediction: Prediction) -> dict[str, Tensor]:
 
 
 def test_depth_is_equivariant_to_the_unit(own: PaperNetwork) -> None:
-    image, sparse = picture(64, 96)
-    truth = torch.linspace(2, 6, 64 * 96).view(1, 1, 64, 96)
+    image, sparse = picture(32, 64)
+    truth = torch.linspace(2, 6, 32 * 64).view(1, 1, 32, 64)
     reference = own(image, sparse)
     rel = ((reference.depth - truth).abs() / truth).mean()
     for beta in (1e-6, 1e-3, 0.1, 10.0, 1e3, 1e6):
@@ -298,9 +298,9 @@ def test_gradients_reach_every_weight(formula_network: Build) -> None:
     prediction = network(image, sparse)
     assert prediction.scale is not None
     (prediction.depth.sum() + prediction.scale.sum()).backward()
-    # pos_embed4's first slot is a class token's; those weights are never read, but they share a parameter with others
     dead = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
-    assert dead == []
+    # the depth encoder's inputs are all zero before the first update: its first weights, biases aside, never matter
+    assert dead == ["update_block.encoder.convd1.weight", "update_block.encoder.convg1.weight"]
 
 
 def test_position_table_is_resized_unless_the_released_code_would_not(
@@ -329,7 +329,8 @@ def test_stochastic_depth_drops_whole_residuals_at_its_rate_and_keeps_the_mean()
         block = JointBlock(64, 4, 1, drop_path=0.25)
     torch.manual_seed(0)
     dropped = block.train().dropped(torch.ones(20000, 2, 3))
-    assert set(dropped.unique().tolist()) == {0.0, pytest.approx(4 / 3)}
+    assert dropped.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert (dropped.std((1, 2)) == 0).all()
     assert abs(dropped.mean() - 1) < 0.02
     assert torch.equal(block.eval().dropped(torch.ones(2, 1, 1)), torch.ones(2, 1, 1))
 

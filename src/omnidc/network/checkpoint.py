@@ -8,7 +8,6 @@ of names is needed: what the file lacks or has in excess is what a strict load f
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import pickle
@@ -24,14 +23,16 @@ from torch import Tensor
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.files import atomic_path
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper import PaperNetwork
 from omnidc.network.prior import DepthAnything
 
-# The "architecture" of a configuration: its dataclass and its network. A network keeps its configuration as `.config`
-# and has no tensors outside its state dict.
+# The "architecture" of a configuration: its dataclass (with to_dict and from_dict) and its network. A network keeps its
+# configuration as `.config` and has no tensors outside its state dict.
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
+    "compact": (CompactConfig, CompactNetwork),
     "paper": (PaperConfig, PaperNetwork),
 }
 
@@ -81,8 +82,8 @@ def save_network(
     """Write a network in our format. `metadata`: anything worth keeping with it, such as how it was trained."""
     if getattr(network, "optimised", False):
         raise ConfigError("An optimised network cannot be saved; save it before calling optimise().")
-    config = network.config
-    texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(dataclasses.asdict(config))}  # type: ignore[call-overload]
+    config: Any = network.config
+    texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(config.to_dict())}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     try:
         with atomic_path(path) as temporary:
@@ -148,7 +149,7 @@ def config_of(path: Path, metadata: Mapping[str, str]) -> tuple[Any, type[Any]]:
     try:
         values = json.loads(metadata["config"])
         config_class, network_class = ARCHITECTURES[values["architecture"]]
-        return config_class(**values), network_class
+        return config_class.from_dict(values), network_class
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} describes a network that this version of omnidc does not know ({error}); update omnidc."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from omnidc.errors import ConfigError
 
@@ -52,6 +53,13 @@ class PaperConfig:
             raise ConfigError(f"edge_weights must be one of {', '.join(EDGE_WEIGHTS)}, not {self.edge_weights!r}.")
         if self.spn_steps < 0:
             raise ConfigError(f"spn_steps must be 0 (no propagation) or more, not {self.spn_steps!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> PaperConfig:
+        return cls(**values)
 
     @property
     def borders(self) -> str:

@@ -174,9 +174,10 @@ class PaperNetwork(DepthNetwork):
             start = start - median.log()
         log_depth, info = self.integrate(fields, relative, start)
         depth, depth_init, scale = self.refine(fields, log_depth, relative)
+        metric_init = depth_init * median
         return Prediction(
-            depth=depth * median,
-            depth_init=depth_init * median,
+            depth=metric_init if depth is depth_init else depth * median,
+            depth_init=metric_init,
             scale=None if scale is None else scale * median,
             fields=fields,
             log_depth=log_depth,
