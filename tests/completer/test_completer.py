@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ import torch
 from PIL import Image
 
 import omnidc
-from completer.networks import TinyNetwork
 from omnidc.completer import DepthCompleter
 from omnidc.completer.inputs import move_points
 from omnidc.errors import CheckpointError, ConfigError, InputError
@@ -30,8 +31,8 @@ def view(height: int = 48, width: int = 64, points: int = 60, seed: int = 0) -> 
 
 
 @pytest.fixture(scope="module")
-def tiny() -> DepthCompleter:
-    return DepthCompleter(TinyNetwork())
+def tiny(Tiny: Callable[..., Any]) -> DepthCompleter:
+    return DepthCompleter(Tiny())
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +100,8 @@ def test_large_images_are_tiled_and_agree_with_the_whole(tiny: DepthCompleter) -
     np.testing.assert_allclose(tiled.input_confidence, whole.input_confidence, atol=1e-6)
 
 
-def test_auto_tiling_starts_above_two_megapixels() -> None:
-    network = TinyNetwork()
+def test_auto_tiling_starts_above_two_megapixels(Tiny: Callable[..., Any]) -> None:
+    network = Tiny()
     image, sparse = view(1100, 2000, points=50)
     result = DepthCompleter(network).complete(image, sparse)
     assert result.details["tile"] == 1024
@@ -198,8 +199,8 @@ def test_moved_points_keep_their_place_and_their_values() -> None:
     assert (move_points(sparse, sparse.shape) == sparse).all()
 
 
-def test_max_long_side_shrinks_the_work_not_the_result() -> None:
-    network = TinyNetwork()
+def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any]) -> None:
+    network = Tiny()
     image, sparse = view(96, 128, points=200)
     result = DepthCompleter(network).complete(image, sparse, max_long_side=64)
     assert network.calls == [(48, 64)]
@@ -228,8 +229,8 @@ def test_options_that_make_no_sense_are_refused(harmonic: DepthCompleter, option
 
 
 @pytest.mark.parametrize("tile", [None, 64])
-def test_a_stream_reaches_the_same_depth_in_fewer_iterations(tile: int | None) -> None:
-    completer = DepthCompleter(TinyNetwork())
+def test_a_stream_reaches_the_same_depth_in_fewer_iterations(Tiny: Callable[..., Any], tile: int | None) -> None:
+    completer = DepthCompleter(Tiny())
     stream = completer.stream()
     frames = [view(96, 128, points=400)] * 3
     results = [stream.complete(*frame, tile=tile) for frame in frames]
