@@ -222,7 +222,9 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
         )
     from omnidc.network.checkpoint import load_network
 
-    return DepthCompleter(load_network(name_or_path, target), Path(name_or_path).name)
+    network = load_network(name_or_path, target)
+    optimise = getattr(network, "optimise", None)  # networks may have a faster form that can only infer
+    return DepthCompleter(network if optimise is None else optimise(), Path(name_or_path).name)
 
 
 def default_model() -> str:
