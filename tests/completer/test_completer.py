@@ -70,6 +70,10 @@ def test_a_list_gives_what_each_gives_alone(tiny: DepthCompleter) -> None:
         alone = tiny.complete(image, sparse)
         np.testing.assert_allclose(result.depth, alone.depth, rtol=1e-4)
         assert result.intrinsics is not None
+    for cameras in ([CAMERA] * 3, [None, CAMERA, np.eye(3)], list(np.eye(3)), np.eye(3)):
+        assert len(tiny.complete([v[0] for v in views[:3]], [v[1] for v in views[:3]], cameras)) == 3
+    [*_, last] = tiny.complete([v[0] for v in views[:4]], [v[1] for v in views[:4]], list(CAMERA))
+    assert last.intrinsics[0, 0] == CAMERA[0]
     with pytest.raises(InputError, match="as many"):
         tiny.complete([views[0][0]], [views[0][1], views[1][1]])
 
