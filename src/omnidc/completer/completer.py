@@ -178,7 +178,8 @@ class DepthCompleter:
         confidence = np.full(given.sparse.shape, np.nan, np.float32)
         rows, columns = np.nonzero(given.sparse > 0)
         (H, W), (h, w) = given.sparse.shape, computed
-        confidence[rows, columns] = cells[rows * h // H // output.stride, columns * w // W // output.stride]
+        y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
+        confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
 
         warnings = list(given.warnings)
         if not bool(output.info.converged[position]):
@@ -323,7 +324,7 @@ def _tile_side(tile: Tile, pixels: int) -> int | None:
 
 def _image_tensor(image: npt.NDArray[np.uint8]) -> Tensor:
     """[3, H, W] in [0, 1] from uint8 [H, W, 3]."""
-    return torch.from_numpy(image).permute(2, 0, 1).float() / 255
+    return torch.from_numpy(image).permute(2, 0, 1).float().div_(255)
 
 
 def _shrink(given: Inputs, max_long_side: int | None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
