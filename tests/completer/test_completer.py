@@ -15,6 +15,7 @@ import omnidc
 from omnidc.completer import DepthCompleter
 from omnidc.completer.inputs import move_points
 from omnidc.errors import CheckpointError, ConfigError, InputError
+from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.outputs.depth_io import read_depth, write_depth
 
@@ -303,8 +304,8 @@ def test_the_one_liner_loads_once_and_completes() -> None:
 
 
 def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnidc.completer.completer.WEIGHTS", tmp_path / "compact.safetensors")
-    with pytest.raises(CheckpointError, match="not installed"):
+    monkeypatch.setitem(PACKAGED, "compact", tmp_path / "compact.safetensors")
+    with pytest.raises(CheckpointError, match="missing"):
         omnidc.load("compact")
     with pytest.raises(ConfigError, match="device"):
         omnidc.load("harmonic", "toaster")
@@ -312,7 +313,6 @@ def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("content", [b"", b"\x10\0\0\0\0\0\0\0{}", b"hello world, not weights"])
 def test_damaged_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None:
-    pytest.importorskip("omnidc.network.checkpoint")
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
     with pytest.raises(omnidc.OmnidcError, match=r"a\.safetensors"):

@@ -19,7 +19,9 @@ from omnidc.completer.completion import Completion
 from omnidc.completer.inputs import Inputs, move_points, prepare
 from omnidc.completer.keep import pass_through
 from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
-from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, InputError
+from omnidc.errors import ConfigError, ConvergenceError, InputError
+from omnidc.network.checkpoint import PACKAGED, load_network
+from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
 
 KeepInput = Literal["soft", "hard"]
@@ -27,7 +29,6 @@ Tile = int | Literal["auto"] | None
 ImageLike = str | os.PathLike[str] | npt.NDArray[Any] | Tensor | Image.Image
 DepthLike = ImageLike | None
 
-WEIGHTS = Path(__file__).resolve().parent.parent / "weights" / "compact.safetensors"
 BATCH = 4  # images of one size that run together
 
 
@@ -246,16 +247,7 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
     """
     target = _device(device)
     if str(name_or_path) == "harmonic":
-        from omnidc.network.harmonic import HarmonicNetwork
-
         return DepthCompleter(HarmonicNetwork().to(target), "harmonic")
-    if str(name_or_path) == "compact" and not WEIGHTS.is_file():
-        raise CheckpointError(
-            f'The bundled weights are not installed ({WEIGHTS} is missing): give a checkpoint file, or "harmonic" for '
-            "the integrator alone."
-        )
-    from omnidc.network.checkpoint import load_network
-
     network = load_network(name_or_path, target)
     optimise = getattr(network, "optimise", None)  # networks may have a faster form that can only infer
     return DepthCompleter(network if optimise is None else optimise(), Path(name_or_path).name)
@@ -263,7 +255,7 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
 
 def default_model() -> str:
     """ "compact" where its weights are installed, else "harmonic"."""
-    return "compact" if WEIGHTS.is_file() else "harmonic"
+    return "compact" if PACKAGED["compact"].is_file() else "harmonic"
 
 
 _LOADED: dict[tuple[str, str], DepthCompleter] = {}
