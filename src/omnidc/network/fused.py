@@ -193,17 +193,16 @@ class FusedBackbone(nn.Module):
     @torch.no_grad()
     def forward(self, image: Tensor, depth: Tensor) -> HeadMaps:
         plain = self.plain
-        fe1 = self.run_stem(image, depth)
-        maps = [fe1]
+        x = fe1 = self.run_stem(image, depth)
         for block in plain.former.embed_layer1:
-            maps[0] = basic_block(block, maps[0])  # type: ignore[arg-type]
-        fe2 = maps[0]
+            x = basic_block(block, x)  # type: ignore[arg-type]
+        fe2 = x
         for block in plain.former.embed_layer2:
-            maps[0] = basic_block(block, maps[0])  # type: ignore[arg-type]
-        fe3 = maps.pop()
+            x = basic_block(block, x)  # type: ignore[arg-type]
+        fe3 = x
         if not self.end_channels:
-            del fe1, fe2
-        x, stages = fe3, []
+            del fe1, fe2, fe3
+        stages = []
         for number in range(1, 5):
             x = getattr(plain.former, f"patch_embed{number}")(x)
             x = x.add_(plain.former.position(number, *x.shape[-2:]))
