@@ -1,0 +1,1 @@
+"""Datasets: one file per dataset, our own shards, mixing and augmentation."""
