@@ -7,6 +7,7 @@ Presets are the TOML files in `presets/`. A later source overrides single keys o
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -155,11 +156,11 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `over`, table by table."""
+    """`base` with the keys of `over`, table by table; an empty table empties."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
-        result[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        result[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) and value else value
     return result
 
 
@@ -199,12 +200,27 @@ def _build(kind: type[Any], tables: dict[str, Any], place: str = "") -> Any:
     return kind(**{key: _fit(value, hints[key], f"{place}{key}") for key, value in tables.items()})
 
 
+def read_run(folder: Path) -> dict[str, Any]:
+    """The tables that an earlier run in `folder` used."""
+    try:
+        tables: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"There is no run to resume in {folder}: config.json is missing or damaged.") from error
+    return tables
+
+
 def load_config(
-    preset: str | None = None, file: Path | None = None, overrides: Sequence[str] = (), **tables: Any
+    preset: str | None = None,
+    file: Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    base: dict[str, Any] | None = None,
+    **tables: Any,
 ) -> TrainConfig:
-    """A configuration from a preset, then a file, then overrides, then tables given as keywords; later ones win."""
-    merged: dict[str, Any] = read_preset(preset) if preset else {}
-    for layer in [*([read_file(file)] if file else []), *map(parse_override, overrides), tables]:
+    """A configuration from `base` tables, a preset, a file, tables given as keywords, and overrides; later ones win."""
+    merged: dict[str, Any] = base or {}
+    layers = [read_preset(preset) if preset else {}, read_file(file) if file else {}, tables]
+    for layer in [*layers, *map(parse_override, overrides)]:
         merged = merge(merged, layer)
     config = from_tables(merged)
     check(config)

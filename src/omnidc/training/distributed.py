@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -41,6 +42,14 @@ class World:
         tensor = torch.tensor(values, dtype=torch.float32).to(self.device)
         dist.broadcast(tensor, src=0)
         return [float(value) for value in tensor.tolist()]
+
+    def share(self, value: Any) -> Any:
+        """The first process's object, everywhere."""
+        if self.size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0, device=self.device)
+        return box[0]
 
     def wait(self) -> None:
         if self.size > 1:

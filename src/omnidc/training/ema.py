@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from omnidc.network.interface import DepthNetwork
 
 
 class Average:
@@ -15,16 +17,18 @@ class Average:
     copied.
     """
 
-    def __init__(self, network: nn.Module, decay: float) -> None:
+    def __init__(self, network: DepthNetwork, decay: float) -> None:
         self.decay = decay
         self.updates = 0
-        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+        self.network = copy.deepcopy(network)
+        self.network.eval().requires_grad_(False)
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
         self.updates += 1
         delta = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        mine, theirs = list(self.network.parameters()), list(network.parameters())
-        torch._foreach_lerp_(mine, [parameter.detach() for parameter in theirs], 1 - delta)
+        mine: list[Tensor] = list(self.network.parameters())
+        theirs: list[Tensor] = list(network.parameters())
+        torch._foreach_lerp_(mine, theirs, 1 - delta)
         for buffer, other in zip(self.network.buffers(), network.buffers()):
             buffer.copy_(other)

@@ -99,7 +99,7 @@ class Journal:
         """One optimiser step: `rate` in images a second, `left` the estimate for people."""
         self.losses.add(row)
         self.bar.set_postfix_str(
-            f"loss {row['total']:.3f}, {rate:.1f} img/s, lr {row['lr']:.1e}, {100 * row['progress']:.1f} %, left {left}",
+            f"loss {row['total']:.3f}, {rate:.1f} img/s, lr {row['lr']:.1e}, {row['progress']:.1%} done, left {left}",
             refresh=False,
         )
         self.bar.update(1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
 
@@ -19,7 +21,9 @@ NAMES = ("compact", "paper")
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
     """The network of the configuration with its own initialisation; MODULE:CALLABLE is called with the options."""
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()}
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()
+    }
     try:
         if config.name == "compact":
             from omnidc.network.compact import CompactConfig, CompactNetwork
@@ -72,7 +76,7 @@ def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
 
 def export(network: DepthNetwork, config: NetworkConfig, path: Path) -> None:
     """Write a network as users load it. One from outside the package is stored as bare weights with its name."""
-    if config.name in NAMES:
+    if config.name in NAMES and importlib.util.find_spec("omnidc.network.checkpoint"):
         from omnidc.network.checkpoint import save_network
 
         save_network(network, path)

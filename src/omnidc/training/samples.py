@@ -163,7 +163,7 @@ def make_loader(samples: Samples, plan: EpochPlan, data: DataConfig, pin: bool =
     """Batches of a plan, made in worker processes."""
     return DataLoader(
         samples,
-        batch_sampler=plan,  # type: ignore[arg-type]
+        batch_sampler=plan,
         num_workers=data.workers,
         prefetch_factor=data.prefetch if data.workers else None,
         worker_init_fn=_quiet_worker,
