@@ -367,37 +367,29 @@ class Run:
         buffers = [buffer.clone() for buffer in self.network.buffers()]
         sums: dict[str, float] = {}
         seen: list[Batch] = []
-        replaced = 0
+        good = True
         for part in range(options.accumulate):
-            batch = next(batches)
-            seen.append(batch)
-            replaced += int(batch["replaced"].sum())
-            waiting: AbstractContextManager[Any] = nullcontext()
-            if self.ddp is not None and part < options.accumulate - 1:
-                waiting = self.ddp.no_sync()
-            with waiting:
-                terms: dict[str, Tensor] = self.module(**to_device(batch, self.device))
-                self.scaler.scale(terms["total"] / options.accumulate).backward()  # type: ignore[no-untyped-call]
-            for name, value in zip(terms, torch.stack(list(terms.values())).detach().tolist()):
-                sums[name] = sums.get(name, 0.0) + value / options.accumulate
-        self.scaler.unscale_(self.optimiser)
-        limit = options.clip if options.clip > 0 else math.inf
-        norm = float(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
-        means = dict(zip(sums, self.world.mean(list(sums.values()))))
-        # Every process sees the same gradients and means, so all decide alike.
-        if math.isfinite(norm) and math.isfinite(means["total"]):
-            self.scaler.step(self.optimiser)
+            seen.append(next(batches))
+            if good:
+                good = self._part(seen[-1], sums, last=part == options.accumulate - 1)
+        norm, means = math.nan, sums
+        if good:
+            self.scaler.unscale_(self.optimiser)
+            limit = options.clip if options.clip > 0 else math.inf
+            norm = float(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+            means = dict(zip(sums, self.world.mean(list(sums.values()))))
+        # Every process sees the same gradients, so all decide alike.
+        if good and (math.isfinite(norm) or self.scaler.is_enabled()):
+            self.scaler.step(self.optimiser)  # float16: the scaler leaves out a step that overflowed
+            self.scaler.update()
             self.average.update(self.network)
             self._bad_in_a_row = 0
-        elif self.scaler.is_enabled() and math.isfinite(means["total"]):
-            pass  # float16 overflowed; the scaler takes a smaller factor next time
         else:
             for buffer, old in zip(self.network.buffers(), buffers):
                 buffer.copy_(old)
-            self._skip(seen, sums["total"])
-        self.scaler.update()
+            self._skip(seen)
         self.optimiser.zero_grad(set_to_none=True)
-        self.last_loss = means["total"]
+        self.last_loss = means.get("total", math.nan)
         row = {
             "step": self.step,
             "epoch": self.epoch,
@@ -405,18 +397,47 @@ class Run:
             "lr": lr,
             "norm": norm,
             "skipped": self.skipped,
-            "replaced": replaced,
+            "replaced": sum(int(batch["replaced"].sum()) for batch in seen),
             "size": "x".join(map(str, seen[0]["image"].shape[-2:])),
+            "total": self.last_loss,
             **means,
         }
         self.step += 1
         return row
 
-    def _skip(self, seen: list[Batch], loss: float) -> None:
-        """Count a step without a finite loss, and keep its data for inspection where it happened."""
+    def _part(self, batch: Batch, sums: dict[str, float], *, last: bool) -> bool:
+        """Forward and backward of one part of a step; False, in every process, if any of them has no finite loss."""
+        parts = self.config.optimiser.accumulate
+        terms: dict[str, Tensor] = {}
+        values: list[float] = []
+        waiting: AbstractContextManager[Any] = nullcontext()
+        if self.ddp is not None and not last:
+            waiting = self.ddp.no_sync()
+        with waiting:
+            try:
+                terms = self.module(**to_device(batch, self.device))
+                values = torch.stack(list(terms.values())).detach().tolist()
+                finite = math.isfinite(values[list(terms).index("total")])
+            except InputError:  # the integrator refuses numbers that are not finite
+                finite = False
+            # one process must not wait in the backward pass for another that left it
+            if self.world.mean([float(finite)])[0] < 1:
+                return False
+            try:
+                self.scaler.scale(terms["total"] / parts).backward()  # type: ignore[no-untyped-call]
+            except InputError:
+                if self.world.size > 1:
+                    raise
+                return False
+        for name, value in zip(terms, values):
+            sums[name] = sums.get(name, 0.0) + value / parts
+        return True
+
+    def _skip(self, seen: list[Batch]) -> None:
+        """Count a step without a finite loss, and keep its data for inspection."""
         self.skipped += 1
         self._bad_in_a_row += 1
-        if self.skipped <= KEPT_BATCHES and (not math.isfinite(loss) or self.world.size == 1):
+        if self.skipped <= KEPT_BATCHES:
             with atomic_path(self.folder / "nan" / f"step_{self.step:07d}_rank{self.world.rank}.pt") as temporary:
                 torch.save(seen, temporary)
         if self._bad_in_a_row >= self.config.runtime.max_skipped:

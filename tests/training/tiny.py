@@ -1,7 +1,12 @@
-"""A network small enough for tests of the loop; importable from worker and child processes."""
+"""A network, pictures and a configuration small enough for tests of the loop; child processes import this too."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -9,6 +14,7 @@ from torch import Tensor, nn
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
+from omnidc.training.config import TrainConfig, load_config
 
 
 class TinyNetwork(DepthNetwork):
@@ -55,3 +61,41 @@ class TinyNetwork(DepthNetwork):
         log_depth, info = self.integrate(fields, sparse / median)
         depth, depth_init, scale = self.refine(fields, log_depth, sparse / median)
         return Prediction(depth * median, depth_init * median, scale * median, fields, log_depth, median, info)
+
+
+def scene(seed: int, height: int = 48, width: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """A picture of a few tilted planes, each with its own colour."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: 1 : height * 1j, : 1 : width * 1j]
+    image = np.zeros((height, width, 3))
+    depth = np.full((height, width), 8.0)
+    for _ in range(4):
+        centre, size, slope, near = rng.uniform(0, 1, 2), rng.uniform(0.1, 0.5), rng.normal(0, 1, 2), rng.uniform(1, 6)
+        inside = (abs(x - centre[0]) < size) & (abs(y - centre[1]) < size)
+        depth[inside] = np.clip(near + slope[0] * x + slope[1] * y, 0.5, 20)[inside]
+        image[inside] = rng.uniform(0, 255, 3)
+    image += rng.normal(0, 4, image.shape)
+    return cv2.GaussianBlur(np.clip(image, 0, 255).astype(np.uint8), (3, 3), 0), depth.astype(np.float32)
+
+
+def tiny_config(shard: Path, *overrides: str, **tables: Any) -> TrainConfig:
+    """A run of 6 steps on the tiny network, all in one process."""
+    base: dict[str, Any] = {
+        "seed": 3,
+        "network": {"name": "tiny:TinyNetwork"},
+        "data": {
+            "sources": {"planes": str(shard)},
+            "sizes": [[32, 48], [48, 64]],
+            "pattern": "0.7*200~400 & noise(0~0.1) + 0.3*lidar-8",
+            "noise": "",
+            "hold_out": 0.25,
+            "min_points": 5,
+            "workers": 0,
+        },
+        "loss": {"l1_log": 1.0, "laplace_log": 0.1},
+        "optimiser": {"batch": 4, "lr": 1e-2, "ema": 0.9},
+        "schedule": {"kind": "cosine", "warmup": 0.1, "steps": 6},
+        "validation": {"frames": 2, "patterns": ["100"], "every_epochs": 0, "pictures": 1},
+        "runtime": {"threads": 1, "checkpoint_minutes": 0.0, "device": "cpu"},
+    }
+    return load_config(None, None, overrides, base=base, **tables)
