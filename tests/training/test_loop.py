@@ -66,7 +66,9 @@ def same_weights(first: Path, second: Path) -> None:
 
 
 def test_run_learns_and_leaves_everything_it_promises(shard: Path, tmp_path: Path) -> None:
-    config = tiny_config(shard, "schedule.steps=40", "validation.every_steps=20", "data.pattern='300'", "loss.laplace_log=3.0")
+    config = tiny_config(
+        shard, "schedule.steps=40", "validation.every_steps=20", "data.pattern='300'", "loss.laplace_log=3.0"
+    )
     summary = train(config, tmp_path, quiet=True)
     assert summary.step == 40
     assert summary.skipped == 0

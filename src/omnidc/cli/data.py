@@ -47,7 +47,7 @@ def check_dataset(
     frames = open_dataset(name, root, **parse_options(option or []))
     if not 0 <= index < len(frames):
         raise ConfigError(f"There is no frame {index}: the dataset {name!r} in {root} has {len(frames)}.")
-    typer.echo(f"dataset    {name}: {len(frames)} frames in {root}")
+    typer.echo(f"dataset    {name}: {len(frames)} frame{'s' if len(frames) != 1 else ''} in {root}")
     frame = frames[index]
     for line in describe(frame):
         typer.echo(line)
@@ -88,7 +88,8 @@ def parse_options(words: list[str]) -> dict[str, Any]:
         if not equals or not key:
             raise ConfigError(f"-O {word} is not of the form NAME=VALUE.")
         try:
-            options[key] = ast.literal_eval(text)
+            # "true" and "false" as everyone writes them; Python's spelling works too.
+            options[key] = ast.literal_eval(text.capitalize() if text in ("true", "false") else text)
         except (ValueError, SyntaxError):
             options[key] = text
     return options

@@ -5,7 +5,7 @@
     ROOT/5a3ca9cb270f0e3f14d0eddb/cams/00000000_cam.txt       extrinsic (world to camera), intrinsic; optional
 
 Scenes may lie up to two folders deeper. The scale of each scene is arbitrary (unit "scene"). Depth 0 is unknown.
-Checked: nothing of the original (none at hand); layout as in the released training and public MVSNet readers.
+Checked: the layout against the dataset's own documentation; not against the data (none at hand).
 """
 
 from __future__ import annotations

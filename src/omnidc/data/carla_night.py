@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from omnidc.data.decode import read_grey, read_image, read_lines, valid
-from omnidc.data.source import Frames, choose, need_entries, need_folder
+from omnidc.data.source import Frames, choose, need_entries, need_folder, positive
 from omnidc.frame import Frame
 
 
@@ -34,7 +34,7 @@ def open_frames(root: Path, *, split: str = "test", list_file: str | Path | None
     else:
         names = [path.relative_to(images).as_posix() for path in sorted(images.glob("*/*_rgb.png"))]
     layout = "rgb/night-0001/1-20220815131626035_rgb.png"
-    return Frames(need_entries(names, root, layout), partial(read_frame, root, float(scale)))
+    return Frames(need_entries(names, root, layout), partial(read_frame, root, positive("scale", scale)))
 
 
 def read_frame(root: Path, scale: float, name: str) -> Frame:

@@ -45,7 +45,7 @@ def statistics(label: str, depth: npt.NDArray[np.float32] | None) -> str:
 
 
 def picture(frame: Frame) -> Picture:
-    """RGB | sparse | depth side by side, depths in one colour scale (logarithmic, near = bright), unknown = black."""
+    """RGB | sparse | depth side by side, depths in one colour scale (logarithmic, near = red), unknown = black."""
     known = [d[d > 0] for d in (frame.sparse, frame.depth) if d is not None]
     values = np.concatenate(known) if known else np.empty(0, np.float32)
     low, high = np.percentile(values, [2, 98]) if values.size else (1.0, 2.0)

@@ -45,7 +45,8 @@ class View:
     camera: int
     rotation: Array
     translation: Array
-    points: npt.NDArray[np.int64]  # in the order of the image's features; features without a point left out
+    points: npt.NDArray[np.int64]  # [N], in the order of the image's features; features without a point left out
+    features: Array  # [N, 2], the pixel where each point was seen
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,7 @@ def read_model(folder: Path) -> Model:
         if not path.is_file():
             raise FileError(f"The file {path} is missing: a COLMAP model has cameras, images and points3D.")
         with broken_file(path, "part of a COLMAP model"):
-            try:
-                parts.append(read(path))
-            except struct.error:
-                raise ValueError("it ends too early") from None
+            parts.append(read(path))
     return Model(*parts)
 
 
@@ -114,10 +112,11 @@ def observed_points(model: Model, name: str) -> tuple[Array, Array]:
     return project(model.cameras[view.camera], local), local[:, 2]
 
 
-def _view(name: str, camera: int, quaternion: Any, translation: Any, points: Any) -> View:
+def _view(name: str, camera: int, quaternion: Any, translation: Any, points: Any, pixels: Any) -> View:
     ids = np.asarray(points, dtype=np.int64)
+    features = np.asarray(pixels, dtype=float).reshape(-1, 2)
     rotation = Rotation.from_quat(np.asarray(quaternion, float)[[1, 2, 3, 0]]).as_matrix()
-    return View(name, camera, rotation, np.asarray(translation, float), ids[ids >= 0])
+    return View(name, camera, rotation, np.asarray(translation, float), ids[ids >= 0], features[ids >= 0])
 
 
 def _rows(path: Path) -> Iterator[str]:
@@ -143,7 +142,9 @@ def _views_txt(path: Path) -> dict[str, View]:
             continue
         words = line.split(maxsplit=9)
         features = next(rows, "").split()  # x, y, point id; an image without features has an empty line
-        views[words[9]] = _view(words[9], int(words[8]), words[1:5], words[5:8], [int(i) for i in features[2::3]])
+        ids = [int(word) for word in features[2::3]]
+        pixels = list(zip(features[0::3], features[1::3]))
+        views[words[9]] = _view(words[9], int(words[8]), words[1:5], words[5:8], ids, pixels)
     return views
 
 
@@ -183,9 +184,9 @@ def _views_bin(path: Path) -> dict[str, View]:
                 letters += letter
             count = _unpack(file, "Q")[0]
             data = file.read(count * feature.itemsize)
-            ids = np.frombuffer(data, feature, count)["point"]
+            features = np.frombuffer(data, feature, count)
             name = letters.decode()
-            views[name] = _view(name, camera, pose[:4], pose[4:], ids)
+            views[name] = _view(name, camera, pose[:4], pose[4:], features["point"], features["xy"])
     return views
 
 

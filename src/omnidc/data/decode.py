@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from omnidc.data.source import need_file
-from omnidc.errors import FileError, InputError, MissingExtraError
+from omnidc.errors import FileError, MissingExtraError, OmnidcError
 from omnidc.outputs.depth_io import CODECS
 
 Depth = npt.NDArray[np.float32]
@@ -28,9 +28,9 @@ def broken_file(path: Path, what: str) -> Iterator[None]:
     """Turn whatever a decoder raises into one sentence: a damaged file is the file's fault, not the program's."""
     try:
         yield
-    except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, RuntimeError, SyntaxError) as error:
-        if isinstance(error, (FileError, InputError)):
-            raise
+    except OmnidcError:
+        raise
+    except Exception as error:  # decoders have exceptions of their own (zip, zlib, MATLAB, csv, struct)
         reason = " ".join(str(error).split()) or type(error).__name__
         raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
 

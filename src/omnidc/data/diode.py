@@ -8,7 +8,7 @@ ROOT/val/indoors works too; list_file=PATH reads a list (image, depth, mask; the
 As in the released evaluation: known is mask > 0 and z > 0.1 m; smeared edges go (a pixel that differs by more than
 5 % indoors, 15 % outdoors, from one of its eight neighbours, where unknown and outside count as 0); the middle
 1000x750 becomes 640x480. native=True keeps all pixels and sizes, without the edge filter.
-Checked: nothing of the original (none at hand); names, arrays and camera as in the dataset's development kit.
+Checked: the camera against the dataset's development kit; not against the data (none at hand).
 """
 
 from __future__ import annotations

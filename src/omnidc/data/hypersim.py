@@ -8,7 +8,8 @@
 The scenes may also lie in ROOT/dataset or ROOT/scenes. With the list of images only public ones are read (all splits,
 or one of them); without it, every depth file that has a picture. Files hold the distance along the ray; it is turned
 into z with the scene's camera. Scenes with a tilted or shifted camera are left out, as in the released training.
-Beyond 50 m is unknown. Checked: an original depth file. Not checked: the two lists (columns as in their public code).
+Beyond 50 m is unknown. Checked: an original depth file. Not checked: the two tables themselves (columns as in several
+public readers of them).
 """
 
 from __future__ import annotations

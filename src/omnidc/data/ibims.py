@@ -6,7 +6,7 @@
 The released evaluation applies no mask (depth 0 is unknown); masks=True also removes the pixels that `mask_invalid`
 and `mask_transp` mark (0 = marked). Only MATLAB files before version 7.3 are read (the published ones are).
 Checked: nothing of the original (none at hand); fields as in the published evaluation code, whose `calib` is the
-transposed camera matrix: both orientations are recognised.
+transposed camera matrix (both orientations are recognised) and counts pixels from 1, as MATLAB does.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def read_frame(root: Path, masks: bool, name: str) -> Frame:
             for mask in ("mask_invalid", "mask_transp"):
                 depth = np.where(data[mask] > 0, depth, np.float32(0))
         K = np.asarray(data["calib"], dtype=np.float64) if "calib" in data else None
-    if K is not None:
-        K = (K.T if K[0, 2] == 0 else K).copy() if K.shape == (3, 3) else None
+        if K is not None:
+            K = (K.T if K[0, 2] == 0 else K).reshape(3, 3).copy()
+            K[:2, 2] -= 1  # MATLAB's first pixel is 1
     return Frame(image, depth=depth, intrinsics=K, name=name, extra={"files": [str(path)]})
 
 

@@ -1,11 +1,12 @@
 """IRS: 103,316 rendered indoor stereo pairs (home, office, restaurant, store).
 
-    ROOT/filelist/home_all.txt (or file_list/), ..., 4 columns: left image, right image, disparity, normals
+    ROOT/filelist/home_all.txt, ...        4 columns: left image, right image, disparity, normals
+                                           (also file_list/ or IRS's own lists/, also home_all.list)
     ROOT/Home/.../l_12.png, ROOT/Home/.../d_12.exr     960x540
 
 Lists write the Home frames with five digits, the files have none of the leading zeros; both spellings are tried.
 z = 0.1 m * 480 px / disparity; beyond 50 m is unknown. Office is left out by default, as in the released training.
-Checked: nothing of the original (none at hand); the layout is that of the released training code.
+Checked: the columns against IRS's own lists and reader; not against the data (none at hand).
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ BASELINE, FOCAL = 0.1, 480.0
 MAX_DEPTH = 50.0
 
 
-def open_frames(root: Path, *, parts: tuple[str, ...] = ("home", "restaurant", "store")) -> Frames:
+def open_frames(root: Path, *, parts: str | tuple[str, ...] = ("home", "restaurant", "store")) -> Frames:
     """parts: which of home, office, restaurant, store."""
     parts = (parts,) if isinstance(parts, str) else tuple(parts)
-    lists = first_folder(root, ("filelist", "file_list"), "IRS's lists (home_all.txt, ...)")
+    lists = first_folder(root, ("filelist", "file_list", "lists"), "IRS's lists (home_all.txt, ...)")
     entries: list[tuple[str, str]] = []
     for part in parts:
         path = lists / f"{choose('parts', part, PARTS)}_all.txt"
+        path = path if path.is_file() else path.with_suffix(".list")
         entries += [(row[0], row[2]) for row in read_columns(path, 4, "a list of image, image, disparity, normals")]
     return Frames(need_entries(entries, lists, "home_all.txt"), partial(read_frame, root))
 

@@ -6,11 +6,12 @@
         groundtruth_depth/2011_09_26_drive_0002_sync_groundtruth_depth_0000000005_image_02.png
         intrinsics/2011_09_26_drive_0002_sync_image_0000000005_image_02.txt                    3x3
 
-ROOT may also be val_selection_cropped or depth_selection. As in the released evaluation the top 96 rows, which the
-laser never sees, are cut away (crop_top=0 keeps them), "test" is the first 749 frames of the sorted list and "val" the
-last 251. lines = 64 is the input as it is; 32, 16 and 8 keep every second, fourth, eighth line of the laser.
+ROOT may also be depth_selection, val_selection_cropped, or the folder that holds data_depth_selection. As in the
+released evaluation the top 96 rows, which the laser never sees, are cut away (crop_top=0 keeps them), "test" is the
+first 749 frames of the sorted list and "val" the last 251. lines = 64 is the input as it is; 32, 16 and 8 keep every
+second, fourth, eighth line of the laser.
 Checked: line subsampling against the released code, depth PNGs of the original format; not the folder names
-(as in KITTI's development kit).
+(as in public readers).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy.typing as npt
 from omnidc.data.decode import Depth, broken_file, read_depth, read_image, read_numbers, valid
 from omnidc.data.resample import crop_camera
 from omnidc.data.source import Frames, choose, first_folder, need_entries
+from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 
 TEST_FRAMES = 749
@@ -34,7 +36,10 @@ def open_frames(root: Path, *, lines: int = 64, split: str = "all", crop_top: in
     """lines: 64, 32, 16 or 8; split: all, test or val; crop_top: rows cut away."""
     choose("lines", lines, (64, 32, 16, 8))
     choose("split", split, ("all", "test", "val"))
-    places = ("depth_selection/val_selection_cropped", "val_selection_cropped", "")
+    if crop_top < 0:
+        raise ConfigError(f"crop_top={crop_top} is not possible: it is a number of rows.")
+    selected = "depth_selection/val_selection_cropped"
+    places = (selected, f"data_depth_selection/{selected}", "data_" + selected, "val_selection_cropped", "")
     folder = first_folder(root, [f"{place}/image".lstrip("/") for place in places], "KITTI's selected images").parent
     entries = sorted((folder / "image").glob("*.png"))
     if split != "all":

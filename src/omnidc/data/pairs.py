@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.data.decode import broken_file, read_image, read_numbers
-from omnidc.data.source import Frames, first_folder, need_entries, safe_name
+from omnidc.data.source import Frames, first_folder, need_entries, positive, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
 from omnidc.outputs.depth_io import CODECS, read_depth
@@ -36,6 +36,7 @@ def open_frames(
     scale: float | None = None,
 ) -> Frames:
     """image_dir, depth_dir, sparse_dir: folder names below ROOT; scale: stored steps per metre."""
+    scale = None if scale is None else positive("scale", scale)
     images = first_folder(root, [image_dir] if image_dir else ["image", "images", "rgb", "color"], "the pictures")
     depths = first_folder(root, [depth_dir] if depth_dir else ["depth", "depths", "gt", "groundtruth"], "depth maps")
     sparse = root / (sparse_dir or "sparse")
@@ -75,5 +76,6 @@ def read_frame(images: Path, scale: float | None, K: npt.NDArray[np.float64] | N
         intrinsics=None if K is None else K.copy(),
         unit="m" if file.unit == "m" else "scene",
         name=safe_name(image_path, images),
-        extra={"files": [str(image_path), str(depth_path)], "note": file.note},
+        # The codec's advice names a flag of another command.
+        extra={"files": [str(image_path), str(depth_path)], "note": file.note.partition("; give ")[0]},
     )

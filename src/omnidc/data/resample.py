@@ -33,14 +33,12 @@ def resize_image(image: Picture, size: tuple[int, int]) -> Picture:
 
 def resize_nearest(depth: Depth, size: tuple[int, int]) -> Depth:
     """The value under each output pixel's centre, so that no depth is invented at edges."""
-    rows = ((np.arange(size[0]) + 0.5) * (depth.shape[0] / size[0])).astype(int)
-    columns = ((np.arange(size[1]) + 0.5) * (depth.shape[1] / size[1])).astype(int)
-    return depth[np.ix_(rows, columns)]
+    return np.asarray(Image.fromarray(depth).resize((size[1], size[0]), Image.Resampling.NEAREST))
 
 
 def resize_bilinear(depth: Depth, size: tuple[int, int]) -> Depth:
     """Bilinear with the area of the output pixel (Pillow's). Mixes depths at edges: only NYU's protocol wants it."""
-    return np.asarray(Image.fromarray(depth, mode="F").resize((size[1], size[0]), Image.Resampling.BILINEAR))
+    return np.asarray(Image.fromarray(depth).resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
 def block_mean(depth: Depth, factor: int) -> Depth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -68,6 +69,13 @@ def choose(option: str, value: Any, allowed: Sequence[Any]) -> Any:
     if value not in allowed:
         raise ConfigError(f"{option}={value!r} is not possible: choose one of {', '.join(map(repr, allowed))}.")
     return value
+
+
+def positive(option: str, value: float) -> float:
+    """`value` if it is a finite number above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"{option}={value!r} is not possible: it should be a number above 0.")
+    return float(value)
 
 
 def nested(root: Path, folder: str, depth: int = 3) -> list[Path]:

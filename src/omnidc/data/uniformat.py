@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.data.decode import broken_file, camera, valid
-from omnidc.data.source import Frames, need_entries, need_file
+from omnidc.data.source import Frames, need_entries, need_file, positive
 from omnidc.errors import FileError, InputError
 from omnidc.files import atomic_path
 from omnidc.frame import Frame
@@ -48,16 +48,15 @@ class ArrayUnpickler(pickle.Unpickler):
 def open_frames(root: Path, *, scale: float = 1.0) -> Frames:
     """scale: factor on all depths."""
     entries = sorted([*root.glob("*.npy"), *root.glob("*.npz")])
-    return Frames(need_entries(entries, root, "000000.npy or 000000.npz"), partial(read_frame, float(scale)))
+    return Frames(
+        need_entries(entries, root, "000000.npy or 000000.npz"), partial(read_frame, positive("scale", scale))
+    )
 
 
 def read_frame(scale: float, path: Path) -> Frame:
     need_file(path, "a frame")
     with broken_file(path, "uniformat frame"):
-        try:
-            data = _read_npz(path) if path.suffix == ".npz" else _read_npy(path)
-        except (pickle.UnpicklingError, AttributeError, ImportError, MemoryError, OverflowError) as error:
-            raise ValueError(str(error)) from None
+        data = _read_npz(path) if path.suffix == ".npz" else _read_npy(path)
         if "rgb" not in data:
             raise ValueError("it has no array 'rgb'")
         image = np.ascontiguousarray(data["rgb"])
@@ -126,11 +125,11 @@ def write_uniformat(frames: Iterable[Frame], folder: Path) -> int:
     for count, frame in enumerate(frames, start=1):
         if frame.sparse is None:
             raise InputError(f"Frame {frame.name!r} has no sparse depth: draw a pattern before writing uniformat.")
-        arrays: dict[str, npt.NDArray[Any]] = {"rgb": frame.image, "dep": frame.sparse.astype(np.float32)}
+        arrays: dict[str, Any] = {"rgb": frame.image, "dep": frame.sparse.astype(np.float32)}
         if frame.depth is not None:
             arrays["gt"] = frame.depth.astype(np.float32)
         if frame.intrinsics is not None:
-            arrays["K"] = frame.intrinsics
+            arrays["K"] = frame.intrinsics.astype(np.float64)
         with atomic_path(folder / f"{count - 1:06d}.npz") as temporary:
-            np.savez_compressed(temporary, allow_pickle=False, **arrays)
+            np.savez_compressed(temporary, **arrays)
     return count

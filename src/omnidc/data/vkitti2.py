@@ -6,7 +6,7 @@
 or the archives as they unpack, ROOT/vkitti_2.0.3_rgb/Scene01/..., ROOT/vkitti_2.0.3_depth/Scene01/...
 A text file with "rgb depth" per line (paths below ROOT) restricts the frames: pairs_file=PATH.
 Known is 0 < z < 250 m. The camera is that of the data's documentation, f = 725.0087, c = (620.5, 187).
-Checked: nothing of the original (none at hand); layout as documented on the dataset's page.
+Checked: layout and camera against several public readers; not against the data (none at hand).
 """
 
 from __future__ import annotations

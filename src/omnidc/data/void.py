@@ -7,7 +7,7 @@
     ...K.txt                                        3x3
 
 ROOT is void_release or the folder that holds it. points = 1500, 500 or 150.
-Checked: nothing of the original (none at hand); layout as in the published readers.
+Checked: the layout against the dataset's own documentation; not against the data (none at hand).
 """
 
 from __future__ import annotations

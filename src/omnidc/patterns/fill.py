@@ -1,4 +1,4 @@
-"""Filling the holes of a warped depth map by morphology, nearest surface first (NNfill, after IP-Basic)."""
+"""Filling the holes of a warped depth map by morphology: ours, and the release's (NNfill, after IP-Basic)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,52 @@ def full(size: int) -> NDArray[np.uint8]:
     return np.ones((size, size), np.uint8)
 
 
-def nnfill(
-    depth: NDArray[np.float32],  # [H, W], in units of about 1 (the smoothing is not scale-free), 0 = hole
-    farthest: float | None = None,
-    regions: bool = True,
-) -> NDArray[np.float32]:
-    """Holes of `depth` filled from their surroundings; known pixels stay as they are.
+def nearest_within(depth: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """The smallest known depth of each `size` × `size` neighbourhood; 0 where nothing is known."""
+    near = cv2.erode(np.where(depth > 0, depth, np.float32(np.inf)), full(size))
+    return np.where(near <= depth.max(), near, np.float32(0)).astype(np.float32, copy=False)
 
-    Works on the inverted depth `farthest` − depth, so that dilation spreads the nearest surface; `farthest` defaults to
-    the largest depth, as in the release, whose pixels then count as holes themselves until they are restored at the
-    end. Holes up to about 40 pixels wide are filled; with `regions` the larger ones get the mean of their rim.
+
+def spread(
+    depth: NDArray[np.float32],  # [H, W], any unit, 0 = hole
+    background: bool,
+) -> NDArray[np.float32]:
+    """Cracks of 1 or 2 pixels are closed; wider holes get the nearest surface within 3, else 15 pixels of them
+    (`background`: the farthest within 15). Only depths that exist; what is farther from anything known stays 0.
     """
-    depth = np.asarray(depth, np.float32)
-    known = depth > EMPTY
+    known = (depth > 0).astype(np.uint8)
+    crack = (cv2.morphologyEx(known, cv2.MORPH_CLOSE, full(3)) > 0) & (depth == 0)
+    x = np.where(crack, nearest_within(depth, 3), depth)
+    if background:
+        return np.where(x > 0, x, cv2.dilate(x, full(31)))
+    for size in (7, 31):
+        x = np.where(x > 0, x, nearest_within(x, size))
+    return x
+
+
+def nnfill(
+    depth: NDArray[np.float32],  # [H, W], 0 = hole
+    unit: float = 1.0,  # the smoothing is made for depths of about this size
+) -> NDArray[np.float32]:
+    """The filling of the release: `spread` with smoothing, and voids beyond its reach filled with their rim's mean.
+
+    Works on the inverted depth max − depth, so that dilation spreads the nearest surface. Its quirks: the farthest
+    pixels count as holes until they are restored at the end, and the smoothing mixes the rim of a void with its zeros.
+    """
+    scaled = np.asarray(depth, np.float32) / np.float32(unit)
+    known = scaled > EMPTY
     if not known.any():
         return depth.copy()
-    top = np.float32(depth.max() if farthest is None else farthest)
-    x = np.where(known, top - depth, depth)
+    top = scaled.max()
+    x = np.where(known, top - scaled, scaled)
     x = cv2.dilate(x, DIAMOND_5)
     x = cv2.morphologyEx(x, cv2.MORPH_CLOSE, full(5))
     for size in (7, 31):
-        empty = x < EMPTY
-        if empty.any():
-            x = np.where(empty, cv2.dilate(x, full(size)), x)
+        x = np.where(x < EMPTY, cv2.dilate(x, full(size)), x)
     x = cv2.medianBlur(x, 5)
     x = cv2.bilateralFilter(x, 5, 1.5, 2.0)
     x = np.where(x > EMPTY, top - x, x)
-    if regions:
-        x = fill_regions(x)
-    return np.where(known, depth, x)
+    return np.where(known, depth, fill_regions(x) * np.float32(unit)).astype(np.float32, copy=False)
 
 
 def fill_regions(x: NDArray[np.float32]) -> NDArray[np.float32]:

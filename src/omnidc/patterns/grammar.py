@@ -26,7 +26,7 @@
     crop(near=0.1~0.3)          … and none nearer than the nearest 10–30 %
 
 `a~b` is drawn evenly and includes both ends, `a~~b` evenly in the logarithm. A modifier without a source acts on
-"0.7%": "hole" is "0.7% & hole".
+"0.7%": "hole" is "0.7% & hole". Modifiers that take away may leave nothing where there were few points.
 
     parse("0.5*100~2000+0.25*sift+0.25*lidar", noise="0~0.05")
     parse("1~~2000 & noise(0~0.05) & 0.3*hole + 0.2*lidar & drop")
@@ -37,14 +37,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from omnidc.errors import ConfigError
 from omnidc.patterns import holes, keypoints, lidar, noise, radar, scatter, tof
-from omnidc.patterns.numbers import Span
+from omnidc.patterns.numbers import Span, fraction, whole
 from omnidc.patterns.sample import Depth, Image, Modifier, Pattern, SparseSample, checked, exact
 
 BASE = "0.7%"  # the source of a modifier that stands alone
@@ -60,22 +60,22 @@ def dense() -> Pattern:
     return lambda depth, image, rng: exact(checked(depth), checked(depth) > 0)
 
 
-def whole(value: Span | int, what: str) -> int:
-    """A grammar number that must be one fixed whole number."""
-    number = value if isinstance(value, Span) else Span(value, value)
-    if number.low != number.high or number.low != round(number.low) or number.percent:
-        raise ConfigError(f"{what} must be one whole number, not a range or a fraction.")
+def fixed(value: Span | int, what: str, least: int = 1) -> int:
+    """A number of things that is not drawn per frame."""
+    number = whole(value, what, least)
+    if number.low != number.high:
+        raise ConfigError(f"{what} must be one number, not a range.")
     return round(number.low)
 
 
 def sift(fewest: Span | int = keypoints.FEWEST, **released: Any) -> Pattern:
-    return keypoints.sift(whole(fewest, "fewest of sift"), **released)
+    return keypoints.sift(fixed(fewest, "fewest of sift", least=0), **released)
 
 
 def orb(
     features: Span | int = 100_000, score: str = "fast", fewest: Span | int = keypoints.FEWEST, **released: Any
 ) -> Pattern:
-    return keypoints.orb(whole(features, "features of orb"), score, whole(fewest, "fewest of orb"), **released)
+    return keypoints.orb(fixed(features, "features of orb"), score, fixed(fewest, "fewest of orb", least=0), **released)
 
 
 SOURCES: dict[str, Callable[..., Pattern]] = {
@@ -107,8 +107,8 @@ class Mixture:
     text: str
     noise: str | None
     released: bool
-    terms: tuple[Pattern, ...]
-    weights: tuple[float, ...]  # add up to 1
+    terms: tuple[Pattern, ...] = field(repr=False, compare=False)
+    weights: tuple[float, ...] = field(repr=False, compare=False)  # add up to 1
 
     def __call__(self, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         # One term needs no draw: its results then depend on the seed alone, not on how it was written.
@@ -125,7 +125,7 @@ def parse(text: str, noise: str | None = None, released: bool = False) -> Mixtur
     noise: rate of outliers ("0~0.05", "5%") for every term of random points or keypoints that has none of its own.
     released: as in the released code wherever that departs from the paper.
     """
-    rate = None if noise is None else parse_span(noise)
+    rate = None if noise is None else fraction(parse_span(noise), "The rate of noise")
     weighted = [weighted_part(part) for part in split(text, "+")]
     weights = [weight for weight, _ in weighted]
     if not sum(weights) > 0:
@@ -146,7 +146,7 @@ def parse_chain(text: str, rate: Span | None, released: bool) -> Pattern:
         if name in MODIFIERS:
             return parse_chain(f"{BASE} & {text}", rate, released)
         if name not in SOURCES:
-            raise ConfigError(unknown(name, "pattern", [*SOURCES, *MODIFIERS]))
+            raise ConfigError(unknown(name))
         own_noise = rate if released and name in ("sift", "orb") and "noise" not in named else None
         source = build_source(name, number, arguments, released, own_noise)
         if own_noise is not None:
@@ -172,7 +172,7 @@ def build_source(name: str, number: int | None, arguments: str, released: bool, 
 
 
 def scan_lines(columns: Span | int = 200, *, lines: int) -> Pattern:
-    return lidar.lidar_scan(lines, whole(columns, "columns of lidar-N"))
+    return lidar.lidar_scan(lines, fixed(columns, "columns of lidar-N"))
 
 
 def parse_modifier(text: str, released: bool) -> Modifier:
@@ -181,7 +181,7 @@ def parse_modifier(text: str, released: bool) -> Modifier:
         raise ConfigError(f"In {text!r} the number is the part of the frames to be modified and cannot exceed 1.")
     name, number, arguments = call_parts(call)
     if name not in MODIFIERS or number is not None:
-        raise ConfigError(unknown(call, "modifier", list(MODIFIERS)))
+        raise ConfigError(f"There is no modifier {call!r}: after & comes one of {', '.join(MODIFIERS)}.")
     modifier: Modifier = build(
         MODIFIERS[name], name, arguments, {"released": True} if released and name in RELEASED else {}
     )
@@ -217,8 +217,11 @@ def build(maker: Callable[..., Any], name: str, arguments: str, switches: dict[s
         else:
             positional.append(argument)
     signature = inspect.signature(maker)
-    public = [key for key, p in signature.parameters.items() if key != "released" and p.kind is p.POSITIONAL_OR_KEYWORD]
-    public = [key for key in public if key != "released_noise" and key not in switches]
+    public = [
+        key
+        for key, parameter in signature.parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not key.startswith("released")
+    ]
     if len(positional) > len(public) or any(key not in public for key in named):
         takes = f"takes {', '.join(public)}" if public else "takes nothing in brackets"
         raise ConfigError(f"{name}({arguments}) cannot be read: {name} {takes}.")
@@ -247,19 +250,19 @@ def parse_span(text: str) -> Span:
 
 def parse_count(text: str) -> Span:
     """Points: whole numbers, or a part of the known pixels in percent."""
-    count = parse_span(text)
-    if not count.percent and (count.low != round(count.low) or count.high != round(count.high)):
+    points = parse_span(text)
+    if not points.percent and (points.low != round(points.low) or points.high != round(points.high)):
         raise ConfigError(f"{text.strip()} is no number of points: write a whole number, or a density such as 0.7%.")
-    if count.percent and count.high > 1:
+    if points.percent and points.high > 1:
         raise ConfigError(f"{text.strip()} is more than all pixels: a density is at most 100%.")
-    return count
+    return points
 
 
 def call_parts(text: str) -> tuple[str, int | None, str]:
     """`name-3(arguments)` as name, 3 or None, arguments."""
     match = CALL.fullmatch(text.strip().lower())
     if not match:
-        raise ConfigError(unknown(text.strip(), "pattern", [*SOURCES, *MODIFIERS]))
+        raise ConfigError(unknown(text.strip()))
     name, number, arguments = match.groups()
     return name, None if number is None else int(number), arguments or ""
 
@@ -271,6 +274,8 @@ def weighted_part(text: str) -> tuple[float, str]:
 
 def split(text: str, separator: str) -> list[str]:
     """`text` at each `separator` outside brackets (and outside exponents such as 1e+3); no part may be empty."""
+    if not text.strip():
+        raise ConfigError("The pattern is empty: write for example 100~2000, sift or lidar-16.")
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -287,7 +292,6 @@ def split(text: str, separator: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def unknown(name: str, kind: str, names: list[str]) -> str:
-    return (
-        f"There is no {kind} {name!r}: write a number of points, a density such as 0.7%, or one of {', '.join(names)}."
-    )
+def unknown(name: str) -> str:
+    names = ", ".join([*SOURCES, *MODIFIERS])
+    return f"There is no pattern {name!r}: write a number of points, a density such as 0.7%, or one of {names}."

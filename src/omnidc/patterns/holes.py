@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from omnidc.errors import InputError
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.numbers import Number, fraction, whole
 from omnidc.patterns.sample import (
     Depth,
     Image,
@@ -39,12 +39,13 @@ def hole(size: Number = (0.3, 0.7)) -> Modifier:
 
 def blocks(count: Number = (1, 8), size: Number = (0.05, 0.3)) -> Modifier:
     """Modifier: no measurement in several rectangles, which may overlap; `size` as in `hole`."""
-    number, side = span(count), span(size)
+    number, side = whole(count, "The number of blocks"), fraction(size, "The size of a hole")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        kept = np.ones(depth.shape, np.bool_)
+        h, w = depth.shape
+        kept = np.ones((h, w), np.bool_)
         for _ in range(number.integer(rng)):
-            kept[rectangle(kept.shape, (side.draw(rng), side.draw(rng)), rng)] = False
+            kept[rectangle((h, w), (side.draw(rng), side.draw(rng)), rng)] = False
         return where(sample, kept)
 
     return apply
@@ -55,10 +56,11 @@ def crop(far: Number = (0.4, 0.9), near: Number = 0.0) -> Modifier:
 
     far: nothing is measured beyond this quantile; near: nor nearer than this one.
     """
-    upper, lower = span(far), span(near)
+    upper, lower = fraction(far, "The far limit of crop"), fraction(near, "The near limit of crop")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        limits = np.clip([lower.draw(rng), upper.draw(rng)], 0, 1)
+        depth = checked(depth)
+        limits = [lower.draw(rng), upper.draw(rng)]
         known = depth[depth > 0]
         if not known.size:
             return sample

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.patterns.noise import replace
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.numbers import Number, fraction
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, wrong
-from omnidc.patterns.scatter import matched, scatter
+from omnidc.patterns.scatter import fallback
 
 FEWEST = 20  # with fewer keypoints the picture has no texture to speak of
-FALLBACK = 1000  # random points instead
 
 
 def sift_detector() -> cv2.Feature2D:
@@ -44,12 +43,11 @@ def detect(image: Image, detector: cv2.Feature2D) -> NDArray[np.intp]:
 def keypoints(
     detector: Callable[[], cv2.Feature2D],
     fewest: int = FEWEST,
-    fallback: int = FALLBACK,
     released: bool = False,
     released_noise: Number | None = None,
 ) -> Pattern:
     """Pattern: the true depth at every keypoint. Where fewer than `fewest` of them have a depth (released: where fewer
-    are found at all), `fallback` random points, density-matched; `fewest` = 0 never falls back.
+    are found at all), 1000 random points, density-matched; `fewest` = 0 never falls back.
 
     `released_noise` is the rate of outliers as the release adds them: on keypoints of unknown depth as well. Anywhere
     else, use the modifier `omnidc.patterns.noise.outliers`.
@@ -63,15 +61,14 @@ def keypoints(
         chosen = np.zeros(depth.shape, np.bool_)
         chosen[rows, columns] = True
         if (rows.size if released else np.count_nonzero(depth[chosen])) < fewest:
-            known = int(np.count_nonzero(depth))
-            sample = scatter(depth, matched(fallback, known, depth.size, released), rng)
+            sample = fallback(depth, rng, released)
             chosen = sample.sparse > 0
         else:
             sample = exact(depth, chosen)
         if released_noise is None:
             return sample
-        rate = span(released_noise).draw(rng)
-        sparse, _ = replace(sample.sparse, np.flatnonzero(chosen), depth, rate, rng, released=True)
+        rate = fraction(released_noise, "The rate of noise").draw(rng)
+        sparse = replace(sample.sparse, np.flatnonzero(chosen), depth, rate, rng, released=True)
         return SparseSample(sparse, wrong(sparse, depth, released=True))
 
     return draw

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidc.patterns.fill import nnfill
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.fill import nnfill, spread
+from omnidc.patterns.numbers import Number, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
-from omnidc.patterns.scatter import matched, scatter
+from omnidc.patterns.scatter import fallback
+from omnidc.patterns.zbuffer import nearest_into
 
 YAW = np.pi / 2.1  # half the horizontal field of view, radians
 EVALUATION_PITCH = 0.5  # half the vertical one of the evaluation's scanner
 MARGIN = 0.25  # the sensor's canvas is wider than the picture by this part of it, on every side
-FALLBACK = 1000  # random points where the scan meets nothing
 
 
 def rays(
@@ -77,6 +77,7 @@ class LidarDraw:
     lines: int
     columns: int
     roll: float = 0.0  # of the sensor about the optical axis
+    background: bool = False  # what the sensor sees past an edge: the surface behind, or the near one continued
 
 
 def draw_lidar(
@@ -89,8 +90,9 @@ def draw_lidar(
 ) -> LidarDraw:
     """Camera, sensor and baseline at random: 4–128 lines, and a camera that may see any part of the scan.
 
-    Released: the constants of the release, 8–63 lines, no roll. Ours reach from those to the evaluation's scanner
-    (pitch ±0.5 at f = H), and higher up in the picture, where the release's misplaced rays happen to fall.
+    Released: the constants of the release, 8–63 lines, no roll, near surfaces continued past their edges. Ours reach
+    from those to the evaluation's scanner (pitch ±0.5 at f = H), and higher up in the picture, where the release's
+    misplaced rays happen to fall.
     """
     sign = 1.0 if rng.random() < 0.5 else -1.0
     baseline_x, baseline_y = sign * rng.uniform(0.03, 0.06), rng.uniform(-0.02, 0.02)
@@ -99,7 +101,7 @@ def draw_lidar(
     focal = rng.uniform(1.5 if released else 1.0, 2.0) * height
     pitch_max = rng.uniform(0.25, 0.30 if released else 0.5)
     pitch_min = rng.uniform(-0.20 if released else -0.5, -0.15)
-    number = span(lines if lines is not None else (8, 63) if released else (4, 128))
+    lines = lines if lines is not None else (8, 63) if released else (4, 128)
     return LidarDraw(
         baseline_x=unit * baseline_x,
         baseline_y=unit * baseline_y,
@@ -108,35 +110,19 @@ def draw_lidar(
         cy=cy,
         pitch_min=pitch_min,
         pitch_max=pitch_max,
-        lines=max(number.integer(rng), 1),
+        lines=whole(lines, "The number of lines").integer(rng),
         columns=int(rng.integers(400, 1000)),
         roll=0.0 if released else rng.uniform(-0.05, 0.05),
+        background=not released and rng.random() < 0.5,
     )
 
 
-def nearest_into(
-    shape: tuple[int, int],
-    rows: NDArray[np.float64],  # [N], not yet rounded
-    columns: NDArray[np.float64],  # [N]
-    values: NDArray[np.float32],  # [N] > 0
-) -> NDArray[np.float32]:  # `shape`, 0 where nothing fell
-    """Z-buffer: each value into its pixel (rounded, half to even); the nearest wins, those outside are lost."""
-    h, w = shape
-    # Compared before the cast: a coordinate beyond the integers must not wrap around.
-    inside = (rows > -0.5) & (rows < h - 0.5) & (columns > -0.5) & (columns < w - 0.5)
-    flat = np.rint(rows[inside]).astype(np.intp) * w + np.rint(columns[inside]).astype(np.intp)
-    buffer = np.full(h * w, np.inf, np.float32)
-    np.minimum.at(buffer, flat, values[inside])
-    buffer[buffer == np.inf] = 0
-    return buffer.reshape(h, w)
-
-
-def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) -> NDArray[np.float32]:
+def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False, unit: float = 1.0) -> NDArray[np.float32]:
     """What the sensor of `draw` measures, drawn into the picture: [H, W], 0 = nothing; no randomness.
 
     Released: the scan's rays are placed on the sensor's canvas without its margin (which moves them up and to the left
-    by a quarter of the picture), every return nearer than the truth is dropped, however little, and empty regions
-    beyond the reach of the filling are filled too.
+    by a quarter of the picture), every return nearer than the truth is dropped, however little, and the filling is
+    `nnfill`, which works on depth / `unit`.
     """
     h, w = depth.shape
     canvas = (int(h * (1 + 2 * MARGIN)), int(w * (1 + 2 * MARGIN)))
@@ -148,7 +134,7 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) ->
     seen = nearest_into(canvas, v + top - shift_y / z.astype(np.float64), u + left - shift_x / z.astype(np.float64), z)
     if not seen.any():
         return np.zeros_like(depth)
-    filled = nnfill(seen) if released else nnfill_scaled(seen, median_depth(depth))
+    filled = nnfill(seen, unit) if released else spread(seen, draw.background)
 
     x, y = rays(
         np.linspace(draw.pitch_min, draw.pitch_max, draw.lines),
@@ -172,26 +158,22 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False) ->
     return np.where((depth > 0) & (back >= (1 - slack) * depth), back, np.float32(0))
 
 
-def nnfill_scaled(seen: NDArray[np.float32], unit: float) -> NDArray[np.float32]:
-    """`nnfill` at a scale where the median is 1, with the farthest surface spreading too and large voids left empty."""
-    scaled = seen / np.float32(unit)
-    return np.where(seen > 0, seen, nnfill(scaled, float(scaled.max()) * 1.1, regions=False) * np.float32(unit))
-
-
 def lidar(lines: Number | None = None, released: bool = False) -> Pattern:
     """Pattern: LiDAR beside the camera, everything about it drawn per frame; `lines` 4–128 unless given.
 
     Background that bleeds onto foreground is flagged. Where the scan meets nothing, 1000 random points,
     density-matched.
     """
+    if lines is not None:
+        whole(lines, "The number of lines")  # complains now, not at the first frame
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = checked(depth)
-        settings = draw_lidar(depth.shape[0], depth.shape[1], median_depth(depth), rng, lines, released)
-        sparse = scan_from_baseline(depth, settings, released)
+        unit = median_depth(depth)
+        settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released)
+        sparse = scan_from_baseline(depth, settings, released, unit)
         if not sparse.any():
-            known = int(np.count_nonzero(depth))
-            return scatter(depth, matched(FALLBACK, known, depth.size, released), rng)
+            return fallback(depth, rng, released)
         return SparseSample(sparse, wrong(sparse, depth, released))
 
     return draw

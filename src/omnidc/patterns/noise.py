@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidc.patterns.numbers import Number, span
-from omnidc.patterns.sample import Depth, Image, Mask, Modifier, SparseSample, checked, wrong
+from omnidc.patterns.numbers import Number, fraction
+from omnidc.patterns.sample import Depth, Image, Modifier, SparseSample, checked, wrong
 
 
 def depth_range(depth: Depth, released: bool = False) -> tuple[float, float]:
@@ -25,14 +25,12 @@ def replace(
     rate: float,
     rng: np.random.Generator,
     released: bool = False,
-) -> tuple[NDArray[np.float32], Mask]:
-    """`sparse` with each of the pixels `at` replaced, with probability `rate`, by U(depth range); and which were."""
+) -> NDArray[np.float32]:
+    """`sparse` with each of the pixels `at` replaced, with probability `rate`, by U(depth range)."""
     bad = at[rng.random(at.size) < rate]
     out = sparse.copy().reshape(-1)
-    out[bad] = rng.uniform(*depth_range(depth, released), bad.size)
-    hit = np.zeros(depth.size, np.bool_)
-    hit[bad] = True
-    return out.reshape(depth.shape), hit.reshape(depth.shape)
+    out[bad] = rng.uniform(*depth_range(depth, released), bad.size) if bad.size else 0
+    return out.reshape(depth.shape)
 
 
 def outliers(rate: Number = (0.0, 0.05), released: bool = False) -> Modifier:
@@ -40,34 +38,36 @@ def outliers(rate: Number = (0.0, 0.05), released: bool = False) -> Modifier:
 
     A value that happens to fall within the tolerance of the truth is not flagged.
     """
-    probability = span(rate)
+    probability = fraction(rate, "The rate of noise")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = checked(depth)
         p = probability.draw(rng)
-        sparse, hit = replace(sample.sparse, np.flatnonzero(sample.sparse), depth, p, rng, released)
-        return SparseSample(sparse, np.where(hit, wrong(sparse, depth, released), sample.noise))
+        sparse = replace(sample.sparse, np.flatnonzero(sample.sparse), depth, p, rng, released)
+        return SparseSample(sparse, wrong(sparse, depth, released))
 
     return apply
 
 
 def jitter(sigma: Number = (0.0, 0.02)) -> Modifier:
     """Modifier: every measurement times exp(N(0, sigma)), sigma drawn per frame; the small error of a real sensor."""
-    spread = span(sigma)
+    spread = fraction(sigma, "The spread of jitter")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
+        depth = checked(depth)
         s = spread.draw(rng)
         at = np.flatnonzero(sample.sparse)
-        sparse = sample.sparse.copy().reshape(-1)
-        sparse[at] *= np.exp(s * rng.standard_normal(at.size)).astype(np.float32)
-        return SparseSample(sparse.reshape(depth.shape), sample.noise)
+        factor = np.ones(depth.size, np.float32)
+        factor[at] = np.exp(s * rng.standard_normal(at.size))
+        sparse = sample.sparse * factor.reshape(depth.shape)
+        return SparseSample(sparse, wrong(sparse, depth))
 
     return apply
 
 
 def dropout(rate: Number = (0.0, 0.5)) -> Modifier:
-    """Modifier: each measurement is lost with probability `rate`, drawn per frame; one is left in any case."""
-    probability = span(rate)
+    """Modifier: each measurement is lost with probability `rate`, drawn per frame; one of them stays in any case."""
+    probability = fraction(rate, "The rate of drop")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         p = probability.draw(rng)

@@ -55,3 +55,23 @@ def span(value: Number) -> Span:
         return value
     low, high = value if isinstance(value, tuple) else (value, value)
     return Span(float(low), float(high))
+
+
+def fraction(value: Number, what: str) -> Span:
+    """A part of a whole: 0 to 1."""
+    number = span(value)
+    if number.high > 1:
+        raise ConfigError(
+            f"{what} is a part of 1 and cannot be {number.high:g}: write 5% or 0.05 for five in a hundred."
+        )
+    return number
+
+
+def whole(value: Number, what: str, least: int = 1) -> Span:
+    """A number of things."""
+    number = span(value)
+    if number.percent or number.low != round(number.low) or number.high != round(number.high):
+        raise ConfigError(f"{what} must be a whole number or a range of them.")
+    if number.low < least:
+        raise ConfigError(f"{what} must be at least {least}.")
+    return number

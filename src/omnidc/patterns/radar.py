@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from omnidc.patterns.lidar import nearest_into
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.numbers import Number, fraction, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, wrong
+from omnidc.patterns.zbuffer import nearest_into
 
 RANGE_ERROR = 0.01  # standard deviation, part of the depth
 
@@ -18,7 +18,7 @@ def radar(count: Number = (20, 100), ghosts: Number = (0.0, 0.15)) -> Pattern:
     returns comes from reflections, 1.2–2.5 times as far or 0.3–0.8 times as near. Returns that leave the picture, or
     land where the truth is unknown, are lost; of two in one pixel the nearer stays.
     """
-    number, part = span(count), span(ghosts)
+    number, part = whole(count, "The number of radar returns"), fraction(ghosts, "The part of ghosts")
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = checked(depth)

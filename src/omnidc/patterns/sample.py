@@ -21,10 +21,14 @@ TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class SparseSample:
-    """Simulated measurements of one frame."""
+    """Simulated measurements of one frame.
+
+    noise: measurements wrong on purpose (outlier, bleeding, ghost, glass), by the rule of `wrong`: one that came out
+    within a tenth of the true depth all the same does no harm and is not flagged.
+    """
 
     sparse: NDArray[np.float32]  # [H, W], 0 = no measurement
-    noise: NDArray[np.bool_]  # [H, W], True where the measurement is wrong on purpose (outlier, bleeding, ghost)
+    noise: NDArray[np.bool_]  # [H, W]
 
 
 Pattern = Callable[[Depth, Image, np.random.Generator], SparseSample]
@@ -57,8 +61,10 @@ def wrong(sparse: NDArray[np.float32], depth: Depth, released: bool = False) -> 
     0.1 median.
     """
     if released:
-        return (sparse > 0) & (sparse - depth > TOLERANCE * median_depth(depth))
-    return (sparse > 0) & (np.abs(sparse - depth) > TOLERANCE * depth)
+        too_far: Mask = (sparse > 0) & (sparse - depth > TOLERANCE * median_depth(depth))
+        return too_far
+    off: Mask = (sparse > 0) & (np.abs(sparse - depth) > TOLERANCE * depth)
+    return off
 
 
 def exact(depth: Depth, chosen: Mask) -> SparseSample:

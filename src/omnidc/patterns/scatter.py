@@ -28,6 +28,11 @@ def matched(count: int, known: int, pixels: int, released: bool = False) -> int:
     return max(round(count * known / max(pixels, 1)), FEWEST if released else min(count, FEWEST))
 
 
+def fallback(depth: Depth, rng: np.random.Generator, released: bool = False, count: int = 1000) -> SparseSample:
+    """Random points in place of a sensor that found nothing to measure."""
+    return scatter(depth, matched(count, int(np.count_nonzero(depth)), depth.size, released), rng)
+
+
 def random(count: Number, released: bool = False) -> Pattern:
     """Pattern: `count` points for a picture that is known everywhere ("2150", "100~2000", "1~~2000"), density-matched;
     or a part of the known pixels ("0.7%", "0.03%~0.7%"), at least 5.

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.numbers import Number, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, median_depth, wrong
 
 
@@ -26,7 +26,7 @@ def tof(rows: Number = (8, 64)) -> Pattern:
     surface that does not exist, and flagged), in steps of 0.1–2 % of the median depth. It stands at the zone's centre
     pixel; none where the truth there is unknown.
     """
-    number = span(rows)
+    number = whole(rows, "The number of rows of tof")
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = checked(depth)

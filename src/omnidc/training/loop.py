@@ -340,7 +340,20 @@ class Run:
         """Write the state and the averaged weights (the first process; the others have the same)."""
         if self.world.is_first:
             save_state(self.folder, self.state())
-            export(self.average.network, self.config.network, self.folder / "last.safetensors")
+            self._export("last.safetensors")
+
+    def _export(self, name: str, **scores: float) -> None:
+        """The averaged weights, with what a model card wants to know."""
+        about = {
+            "step": self.step,
+            "images": self.step * self.config.optimiser.batch,
+            "seconds": round(self.elapsed),
+            "seed": self.config.seed,
+            "data": sorted(self.config.data.sources),
+            "encoder_sha256": self.config.network.encoder_sha256,
+            **scores,
+        }
+        export(self.average.network, self.config.network, self.folder / name, about)
 
     # ------------------------------------------------------------------------------------------------------- steps
 
@@ -462,7 +475,7 @@ class Run:
             mean = float(np.mean([score.rel for score in scores.values()])) if scores else math.inf
             if math.isfinite(mean) and mean < self.best:
                 self.best = mean
-                export(self.average.network, self.config.network, self.folder / "best.safetensors")
+                self._export("best.safetensors", rel=mean)
             parts = ", ".join(
                 f"{t}: REL {s.rel:.4f} δ1 {s.delta1:.3f} cover {s.coverage:.3f}" for t, s in scores.items()
             )

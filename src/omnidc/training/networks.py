@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.files import atomic_path
+from omnidc.network.checkpoint import load_network, save_network
+from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.paper import PaperNetwork
 from omnidc.training.config import NetworkConfig
 
 NAMES = ("compact", "paper")
@@ -26,13 +29,8 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     }
     try:
         if config.name == "compact":
-            from omnidc.network.compact import CompactConfig, CompactNetwork
-
             return CompactNetwork(CompactConfig(**options))
         if config.name == "paper":
-            from omnidc.network.config import PaperConfig
-            from omnidc.network.paper import PaperNetwork
-
             return PaperNetwork(PaperConfig(**options))
         module, colon, attribute = config.name.partition(":")
         if not colon:
@@ -65,8 +63,6 @@ def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
             )
         load(path)
     if config.start:
-        from omnidc.network.checkpoint import load_network
-
         other = load_network(Path(config.start))
         try:
             network.load_state_dict(other.state_dict())
@@ -74,13 +70,16 @@ def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
             raise CheckpointError(f"{config.start} holds another network than the configuration describes.") from error
 
 
-def export(network: DepthNetwork, config: NetworkConfig, path: Path) -> None:
-    """Write a network as users load it. One from outside the package is stored as bare weights with its name."""
-    if config.name in NAMES and importlib.util.find_spec("omnidc.network.checkpoint"):
-        from omnidc.network.checkpoint import save_network
+def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:
+    """Write a network as users load it, with `about` (how it was trained) in its metadata.
 
-        save_network(network, path)
+    One from outside the package is stored as bare weights with its name.
+    """
+    training = {"training": json.dumps(about)}
+    if config.name in NAMES:
+        save_network(network, path, training)
         return
-    about = {"network": config.name, "options": json.dumps(config.options)}
+    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}
+    named = {**training, "network": config.name, "options": json.dumps(config.options)}
     with atomic_path(path) as temporary:
-        save_file({key: tensor.contiguous() for key, tensor in network.state_dict().items()}, temporary, about)
+        temporary.write_bytes(save(tensors, named))
