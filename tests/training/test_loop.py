@@ -230,7 +230,7 @@ def test_time_budget_ends_the_run_with_a_finished_schedule(shard: Path, tmp_path
     config = tiny_config(shard, "schedule.steps=0", schedule={"time_budget": "3s"})
     began = time.monotonic()
     summary = train(config, tmp_path, quiet=True)
-    assert 2.0 < time.monotonic() - began
+    assert time.monotonic() - began > 2.0
     assert summary.step > 3
     last = rows(tmp_path)[-1]
     assert float(last["progress"]) > 0.8

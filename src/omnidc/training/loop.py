@@ -350,7 +350,7 @@ class Run:
             "seconds": round(self.elapsed),
             "seed": self.config.seed,
             "data": sorted(self.config.data.sources),
-            "encoder_sha256": self.config.network.encoder_sha256,
+            "encoder": self.config.network.encoder_sha256 if self.config.network.encoder else "",
             **scores,
         }
         export(self.average.network, self.config.network, self.folder / name, about)
