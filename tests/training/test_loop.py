@@ -153,11 +153,11 @@ def test_growing_folder_is_indexed_anew_each_epoch_but_not_within(tmp_path: Path
         train(config, tmp_path / "run", quiet=True)
     assert sizes == [8, 8, 16, 16, 16, 16, 16, 16]
     # a run resumed in the middle of an epoch sees that epoch's frames, whatever was added since
-    state = load_state(tmp_path / "run")
     grow(2)
-    assert Run(config, tmp_path / "run", World(0, 1, torch.device("cpu")), resume=True).sources is None or (
-        state["sources"] is not None
-    )
+    resumed = Run(config, tmp_path / "run", World(0, 1, torch.device("cpu")), resume=True)
+    assert resumed.sources is not None
+    assert len(resumed.sources[0].indices) == 16
+    assert len(resumed.sources[0].frames) == 24
 
 
 def test_two_processes_with_half_the_batch_each_give_the_same_losses(shard: Path, tmp_path: Path) -> None:

@@ -47,10 +47,11 @@ FIRST_RESERVE = 0.02  # share of a time budget left for the end before any valid
 class LossModule(nn.Module):
     """Network and losses in one forward pass, so that DistributedDataParallel sees tensors only."""
 
-    def __init__(self, network: DepthNetwork, config: LossConfig) -> None:
+    def __init__(self, network: DepthNetwork, config: LossConfig, channels_last: bool = True) -> None:
         super().__init__()
         self.network = network
         self.config = config
+        self.layout = torch.channels_last if channels_last else torch.contiguous_format
 
     def forward(
         self,
@@ -59,9 +60,7 @@ class LossModule(nn.Module):
         truth: Tensor,  # [B, 1, H, W]
         noise: Tensor,  # bool [B, 1, H, W]
     ) -> dict[str, Tensor]:
-        pixels = image.float() / 255
-        if next(self.network.parameters()).device.type != "mps":
-            pixels = pixels.contiguous(memory_format=torch.channels_last)
+        pixels = (image.float() / 255).contiguous(memory_format=self.layout)
         return losses.total(self.network(pixels, sparse), truth, sparse, noise, self.config)
 
 
@@ -188,7 +187,7 @@ class Run:
             # Only `fields` in half precision: the integrator and what follows need float32.
             half = functools.partial(_autocast_fields, self.network.fields, self.device.type, dtype)
             self.network.fields = half  # type: ignore[method-assign]
-        module: nn.Module = LossModule(self.network, config.loss)
+        module: nn.Module = LossModule(self.network, config.loss, config.runtime.channels_last)
         if config.runtime.compile:
             module = torch.compile(module)  # type: ignore[assignment]
         self.ddp: DistributedDataParallel | None = None
@@ -336,9 +335,11 @@ class Run:
         if state["sources"] is not None:
             self._set_sources({name: unpack_names(data) for name, data in state["sources"].items()})
 
-    def save(self) -> None:
+    def save(self, journal: Journal | None) -> None:
         """Write the state and the averaged weights (the first process; the others have the same)."""
         if self.world.is_first:
+            if journal is not None:
+                journal.flush()  # first: a resumed run expects the rows of every step before its state
             save_state(self.folder, self.state())
             self._export("last.safetensors")
 
@@ -531,10 +532,8 @@ class Run:
                 if last:
                     self._next_epoch()
                 if save_flag or due_flag or (checks.checkpoint_steps and self.step % checks.checkpoint_steps == 0):
-                    self.save()
+                    self.save(journal)
                     saved_at = self.elapsed
-                    if journal is not None:
-                        journal.flush()
                 began = self.elapsed
                 if last:
                     break
@@ -543,7 +542,7 @@ class Run:
                 finished = True
         if not self.stop_signal and validated_step != self.step:
             self.validate(journal)
-        self.save()
+        self.save(journal)
         return Summary(self.step, self.epoch, self.elapsed, self.skipped, self.best, self.last_loss)
 
     def _next_epoch(self) -> None:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from omnidc.data import DATASETS, open_dataset
 from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, geometry
-from omnidc.data.mixture import Mixture, Source
+from omnidc.data.mixture import Source
 from omnidc.data.shards import open_frames
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
@@ -153,8 +153,10 @@ class EpochPlan(Sampler[list[Request]]):
 
 
 def _quiet_worker(_: int) -> None:
-    # Ctrl-C goes to the whole process group; the main process decides what it means.
+    # Ctrl-C goes to the whole process group; the main process decides what it means. It ends workers with SIGTERM,
+    # which they must not treat as it does itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     cv2.setNumThreads(0)
     torch.set_num_threads(1)
 
@@ -169,10 +171,6 @@ def make_loader(samples: Samples, plan: EpochPlan, data: DataConfig, pin: bool =
         worker_init_fn=_quiet_worker,
         pin_memory=pin,
     )
-
-
-def make_mixture(sources: Sequence[Source], data: DataConfig) -> Mixture:
-    return Mixture(sources, data.mix, data.per_epoch)
 
 
 def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
