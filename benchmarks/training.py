@@ -118,9 +118,7 @@ def measure(config: TrainConfig, steps: int, warmup: int) -> None:
         size = ", ".join(f"{height}x{width}" for height, width in config.data.sizes)
         print(f"{config.network.name}, batch {config.optimiser.batch}, {size}, {threads} threads, {steps} steps")
         print(f"{images / clock:8.2f} images/s by the clock, {100 * waited / clock:.1f} % of it waiting for data")
-        print(
-            f"{images * threads / cpu:8.2f} images/s if {threads} cores were free ({cpu / images:.3f} CPU-s an image)"
-        )
+        print(f"{images * threads / cpu:8.2f} images/s on {threads} free cores ({cpu / images:.3f} CPU-s an image)")
         for name, seconds in shown.items():
             print(f"{100 * seconds / cpu:7.1f} %  {name}")
         print(f"{100 * (1 - sum(shown.values()) / cpu):7.1f} %  other")
