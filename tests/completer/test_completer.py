@@ -15,6 +15,7 @@ import omnidc
 from omnidc.completer import DepthCompleter
 from omnidc.completer.inputs import move_points
 from omnidc.errors import CheckpointError, ConfigError, InputError
+from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.outputs.depth_io import read_depth, write_depth
 
@@ -70,6 +71,10 @@ def test_a_list_gives_what_each_gives_alone(tiny: DepthCompleter) -> None:
         alone = tiny.complete(image, sparse)
         np.testing.assert_allclose(result.depth, alone.depth, rtol=1e-4)
         assert result.intrinsics is not None
+    for cameras in ([CAMERA] * 3, [None, CAMERA, np.eye(3)], list(np.eye(3)), np.eye(3)):
+        assert len(tiny.complete([v[0] for v in views[:3]], [v[1] for v in views[:3]], cameras)) == 3
+    [*_, last] = tiny.complete([v[0] for v in views[:4]], [v[1] for v in views[:4]], list(CAMERA))
+    assert last.intrinsics[0, 0] == CAMERA[0]
     with pytest.raises(InputError, match="as many"):
         tiny.complete([views[0][0]], [views[0][1], views[1][1]])
 
@@ -299,8 +304,8 @@ def test_the_one_liner_loads_once_and_completes() -> None:
 
 
 def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnidc.completer.completer.WEIGHTS", tmp_path / "compact.safetensors")
-    with pytest.raises(CheckpointError, match="not installed"):
+    monkeypatch.setitem(PACKAGED, "compact", tmp_path / "compact.safetensors")
+    with pytest.raises(CheckpointError, match="missing"):
         omnidc.load("compact")
     with pytest.raises(ConfigError, match="device"):
         omnidc.load("harmonic", "toaster")
@@ -308,7 +313,6 @@ def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("content", [b"", b"\x10\0\0\0\0\0\0\0{}", b"hello world, not weights"])
 def test_damaged_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None:
-    pytest.importorskip("omnidc.network.checkpoint")
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
     with pytest.raises(omnidc.OmnidcError, match=r"a\.safetensors"):

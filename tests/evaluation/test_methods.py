@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from omnidc.errors import ConfigError, InputError
+import omnidc
+from omnidc.errors import ConfigError, InputError, OmnidcError
 from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.methods import find_method, fingerprint, run_method
 from omnidc.evaluation.sample import Sample
@@ -75,3 +77,29 @@ def test_a_fingerprint_follows_the_file(tmp_path: Path) -> None:
     file.write_bytes(b"other weights")
     assert first != ""
     assert fingerprint(str(file)) != first
+
+
+def test_any_other_name_is_loaded_as_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+
+    class Completer:
+        def complete(self, image: np.ndarray, sparse: np.ndarray, *, intrinsics: object = None) -> SimpleNamespace:
+            seen["intrinsics"] = intrinsics
+            return SimpleNamespace(depth=np.ones(sparse.shape), uncertainty=None)
+
+    def load(name: str) -> Completer:
+        seen["name"] = name
+        return Completer()
+
+    monkeypatch.setattr(omnidc, "load", load, raising=False)
+    s = sample()
+    camera = np.eye(3)
+    depth, scale = run_method(find_method("compact"), replace(s, intrinsics=camera))
+    assert seen == {"name": "compact", "intrinsics": camera}
+    assert (depth == 1).all()
+    assert scale is None
+
+
+def test_a_model_that_does_not_exist_is_a_sentence() -> None:
+    with pytest.raises(OmnidcError, match="no-such-model"):
+        find_method("no-such-model")

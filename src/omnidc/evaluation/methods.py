@@ -38,7 +38,7 @@ def find_method(name: str) -> Method:
         )
     import omnidc
 
-    completer = omnidc.load(name)  # type: ignore[attr-defined, unused-ignore]
+    completer = omnidc.load(name)
 
     def complete(image: Image, sparse: Depth, intrinsics: Intrinsics | None) -> Any:
         return completer.complete(image, sparse, intrinsics=intrinsics)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.network.completionformer import conv3x3
@@ -61,42 +60,38 @@ class DySPN(nn.Module):
         first: int = 0,  # all maps but `depth` may be some rows of the image only, from this one on
     ) -> Tensor:
         affinity = logit.softmax(dim=1)
-        positions = self.positions(offset, first)
-        propagated = (affinity * sample(depth, positions)).sum(1, keepdim=True)
+        values, inside = self.sample(depth, offset, first)
+        propagated = (affinity * values).sum(1, keepdim=True)
         if self.borders == "renormalised":
-            inside = (affinity * share_inside(positions, *depth.shape[-2:])).sum(1, keepdim=True)
+            share = (affinity * inside).sum(1, keepdim=True)
             # where all neighbours lie outside, the pixel keeps its depth
             kept = depth[:, :, first : first + offset.shape[2]]
-            propagated = torch.where(inside > 1e-3, propagated / inside.clamp_min(1e-3), kept)
+            propagated = torch.where(share > 1e-3, propagated / share.clamp_min(1e-3), kept)
         return (1 - trust) * propagated + trust * sparse
 
-    def positions(self, offset: Tensor, first: int = 0) -> Tensor:
-        """Where each neighbour is read: [B, K, H, W, 2], (x, y) in pixels."""
-        rows, width = offset.shape[-2:]
-        y = torch.arange(first, first + rows, device=offset.device)
-        y, x = torch.meshgrid(y, torch.arange(width, device=offset.device), indexing="ij")
-        base = torch.stack([x, y], dim=-1) + self.offset_3x3.to(offset.dtype)  # [K, H, W, 2]
-        return base + torch.unflatten(offset, 1, (K, 2)).flip(2).permute(0, 1, 3, 4, 2)
+    def sample(self, depth: Tensor, offset: Tensor, first: int) -> tuple[Tensor, Tensor]:
+        """Read each neighbour's depth by bilinear interpolation, 0 outside the image: [B, K, H, W].
 
-
-def sample(
-    depth: Tensor,  # [B, 1, H, W]
-    positions: Tensor,  # [B, K, H, W, 2], (x, y) in pixels
-) -> Tensor:
-    """Bilinear interpolation, 0 outside the image: [B, K, H, W]."""
-    height, width = depth.shape[-2:]
-    size = positions.new_tensor([width, height])
-    grid = (2 * positions + 1) / size - 1  # grid_sample's coordinates: −1 and 1 are the image's outer edges
-    flat = F.grid_sample(depth, grid.flatten(1, 2), mode="bilinear", padding_mode="zeros", align_corners=False)
-    return torch.unflatten(flat.squeeze(1), 1, (K, -1))
-
-
-def share_inside(
-    positions: Tensor,  # [B, K, H, W, 2], (x, y) in pixels
-    height: int,
-    width: int,
-) -> Tensor:
-    """How much of the bilinear weights of each position falls on pixels of the image: [B, K, H, W] in [0, 1]."""
-    size = positions.new_tensor([width, height])
-    x, y = torch.minimum(positions + 1, size - positions).clamp(0, 1).unbind(dim=-1)
-    return x * y
+        The second result is the share of the interpolation's weights that falls on pixels of the image, in [0, 1].
+        Whole and fractional pixels are kept apart: sums of column and offset would round to 6e-5 pixels in float32,
+        as grid_sample's coordinates do.
+        """
+        height, width = depth.shape[-2:]
+        neighbour = self.offset_3x3.to(offset).view(1, K, 1, 1, 2)
+        row = torch.arange(first, first + offset.shape[2], device=offset.device).view(-1, 1)
+        column = torch.arange(width, device=offset.device)
+        offset_y, offset_x = torch.unflatten(offset, 1, (K, 2)).unbind(dim=2)
+        whole_y, whole_x = offset_y.detach().floor(), offset_x.detach().floor()
+        below, right = offset_y - whole_y, offset_x - whole_x
+        top, left = row + neighbour[..., 1] + whole_y, column + neighbour[..., 0] + whole_x
+        values, inside = torch.zeros_like(below), torch.zeros_like(below)
+        flat = depth.flatten(1)
+        for y, weight_y in ((top, 1 - below), (top + 1, below)):
+            for x, weight_x in ((left, 1 - right), (left + 1, right)):
+                exists = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+                index = y.clamp(0, height - 1).long() * width + x.clamp(0, width - 1).long()
+                index = index.clamp(0, height * width - 1)  # offsets that are not numbers
+                weight = weight_y * weight_x * exists
+                values = values + weight * flat.gather(1, index.flatten(1)).view_as(weight)
+                inside = inside + weight
+        return values, inside

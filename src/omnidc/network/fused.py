@@ -2,7 +2,8 @@
 
 Batch norms are folded into the convolutions before them, maps are channels-last, and whatever happens at full or half
 resolution happens in strips of rows that stay in the cache, so that no intermediate map of the whole image is made
-except the four that are needed as a whole. The plain modules are the twins these are tested against.
+except the three that are needed as a whole; the cheap stem is computed twice rather than kept. The plain modules are
+the twins these are tested against.
 """
 
 from __future__ import annotations
@@ -193,17 +194,20 @@ class FusedBackbone(nn.Module):
     @torch.no_grad()
     def forward(self, image: Tensor, depth: Tensor) -> HeadMaps:
         plain = self.plain
-        fe1 = self.run_stem(image, depth)
-        maps = [fe1]
+        image = torch.cat([image, depth], dim=1).contiguous(memory_format=torch.channels_last)
+        height, width = image.shape[-2:]
+        x = empty_map(image, plain.conv1[0].out_channels, height, width)  # type: ignore[arg-type]
+        for first, last in strips(height, row_bytes(x)):
+            x[:, :, first:last] = self.stem_rows(image, first, last)
         for block in plain.former.embed_layer1:
-            maps[0] = basic_block(block, maps[0])  # type: ignore[arg-type]
-        fe2 = maps[0]
+            x = basic_block(block, x)  # type: ignore[arg-type]
+        fe2 = x
         for block in plain.former.embed_layer2:
-            maps[0] = basic_block(block, maps[0])  # type: ignore[arg-type]
-        fe3 = maps.pop()
+            x = basic_block(block, x)  # type: ignore[arg-type]
+        fe3 = x
         if not self.end_channels:
-            del fe1, fe2
-        x, stages = fe3, []
+            del fe2, fe3
+        stages = []
         for number in range(1, 5):
             x = getattr(plain.former, f"patch_embed{number}")(x)
             x = x.add_(plain.former.position(number, *x.shape[-2:]))
@@ -222,34 +226,31 @@ class FusedBackbone(nn.Module):
             return HeadMaps(context, confidence, None, None, None)
         halves = [decoder_level(plain.dec3, [quarter]), fe3]
         del fe3, quarter
-        ends = self.run_heads(fe1, fe2, decoder_level(plain.dec2, halves))
+        ends = self.run_heads(image, fe2, decoder_level(plain.dec2, halves))
         guide, spn_confidence = ends[:2] if plain.has_spn else (None, None)
         return HeadMaps(context, confidence, guide, spn_confidence, ends[-1] if plain.has_laplace else None)
 
-    def run_stem(self, image: Tensor, depth: Tensor) -> Tensor:
-        x = torch.cat([image, depth], dim=1).contiguous(memory_format=torch.channels_last)
-        height, width = x.shape[-2:]
+    def stem_rows(self, image: Tensor, first: int, last: int) -> Tensor:
+        """Rows [first, last) of fe1, from colours and depth side by side."""
+        height = image.shape[2]
         conv: nn.Conv2d = self.plain.conv1[0]  # type: ignore[assignment]
         layers = [conv_layer(self.stem, height, relu=True), conv_layer(conv, height, relu=True)]
-        fe1 = empty_map(x, conv.out_channels, height, width)
-        for first, last in strips(height, row_bytes(fe1)):
-            fe1[:, :, first:last] = chain(lambda low, high: x[:, :, low:high], layers, height, first, last)
-        return fe1
+        return chain(lambda low, high: image[:, :, low:high], layers, height, first, last)
 
-    def run_heads(self, fe1: Tensor, fe2: Tensor, fd2: Tensor) -> list[Tensor]:
+    def run_heads(self, image: Tensor, fe2: Tensor, fd2: Tensor) -> list[Tensor]:
         """The heads at full resolution: guide and confidence of DySPN, Laplace scale, as far as there are."""
-        height, width = fe1.shape[-2:]
+        height, width = image.shape[-2:]
 
         def both(low: int, high: int) -> Tensor:
             return torch.cat([fd2[:, :, low:high], fe2[:, :, low:high]], dim=1)
 
         def last_layer(x: Tensor, low: int, high: int) -> Tensor:
-            x = torch.cat([x, fe1[:, :, low:high]], dim=1)
+            x = torch.cat([x, self.stem_rows(image, low, high)], dim=1)
             return conv_rows(x, self.head0, low == 0, high == height)
 
         layers = [conv_layer(self.head1, height, relu=True), last_layer]
-        ends = [empty_map(fe1, channels, height, width) for channels in self.end_channels]
-        for first, last in strips(height, 2 * row_bytes(fe1)):
+        ends = [empty_map(image, channels, height, width) for channels in self.end_channels]
+        for first, last in strips(height, row_bytes(fe2)):
             strip = chain(both, layers, height, first, last)
             for end, part in zip(ends, torch.split(strip, self.end_channels, dim=1)):
                 end[:, :, first:last] = part
