@@ -10,7 +10,7 @@ from omnidc.cli import app
 from omnidc.data.shards import ShardWriter
 from omnidc.errors import ConfigError
 
-SMALL = ["network.options={channels = [16, 16, 24, 24], attention_blocks = 1, heads = 2}", "data.sizes=[[32, 64]]"]
+SMALL = ["network.options={channels = [8, 16, 16, 24, 24], attention_blocks = 1, heads = 2}", "data.sizes=[[32, 64]]"]
 QUICK = ["optimiser.batch=2", "data.workers=0", "validation.frames=1", "data.pattern='100'", "runtime.threads=1"]
 
 

@@ -158,11 +158,11 @@ def test_depth_learns_nothing_from_a_relative_scale() -> None:
     torch.testing.assert_close(log_depth.grad, (log_depth.detach() - truth.log()).sign() / s / 16)
 
 
-def slow_gradient_l1(gradients: list[Tensor], truth: Tensor) -> Tensor:
+def slow_gradient_l1(gradients: list[Tensor], truth: Tensor, cell_size: int) -> Tensor:
     """The equation cell by cell, for one image [1, 1, H, W]."""
     means = []
     for level, gradient in enumerate(gradients):
-        size = 4 * 2**level
+        size = cell_size * 2**level
         height, width = gradient.shape[-2:]
         log, share = np.zeros((height, width)), np.zeros((height, width))
         for i in range(height):
@@ -183,16 +183,17 @@ def slow_gradient_l1(gradients: list[Tensor], truth: Tensor) -> Tensor:
     return torch.tensor([np.mean(means)])
 
 
+@pytest.mark.parametrize("cell", [2, 4])
 @pytest.mark.parametrize("size", [(32, 48), (36, 44)])
-def test_gradient_l1_agrees_with_its_equation_cell_by_cell(size: tuple[int, int]) -> None:
+def test_gradient_l1_agrees_with_its_equation_cell_by_cell(size: tuple[int, int], cell: int) -> None:
     truth = with_holes(depths(1, 1, *size))
     truth[..., :10, :10] = 0
-    h, w = size[0] // 4, size[1] // 4
+    h, w = size[0] // cell, size[1] // cell
     gradients = []
     for _ in range(3):
         gradients.append(torch.randn(1, 2, h, w, dtype=torch.float64, generator=generator(h)))
         h, w = -(-h // 2), -(-w // 2)
-    torch.testing.assert_close(losses.gradient_l1(gradients, truth), slow_gradient_l1(gradients, truth))
+    torch.testing.assert_close(losses.gradient_l1(gradients, truth), slow_gradient_l1(gradients, truth, cell))
 
 
 def test_gradient_l1_vanishes_for_the_gradients_of_the_truth() -> None:
@@ -234,6 +235,9 @@ def test_noise_is_found_on_both_sides_and_where_it_was_injected() -> None:
     target, valid = losses.noise_target(sparse, truth, injected)
     assert target.flatten().tolist() == [1, 0, 0, 0, 1]
     assert valid.flatten().tolist() == [1, 1, 1, 1, 0]
+    fine, _ = losses.noise_target(sparse, truth, cell=2)
+    assert fine.shape == (1, 1, 2, 10)
+    assert fine[0, 0, 0].tolist()[:6] == [1, 1, 0, 1, 0, 1]
     released, _ = losses.noise_target(sparse, truth, released=True)
     assert released.flatten().tolist()[:3] == [1, 1, 0]
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from omnidc.network.interface import Prediction
 
-CELL = 4  # the integrator's cell, in pixels
+RELEASED_CELL = 4  # the released integrator's cell, in pixels; ours is told from the network's maps
 RELEASED_TINY = 1e-4  # the release takes smaller depths for unknown
 LN2 = math.log(2.0)
 
@@ -122,6 +122,11 @@ def laplace_log(
     return image_mean(error * torch.exp(-log_s) + log_s + LN2, mask)
 
 
+def cell_of(fine: Tensor, coarse: Tensor) -> int:  # [B, …, H, W], [B, …, h, w]
+    """Pixels along a cell of the integrator, from the sizes of a full and a reduced map."""
+    return max(1, round(fine.shape[-1] / coarse.shape[-1]))
+
+
 def _pool(values: Tensor, size: int) -> Tensor:
     """Means over size × size cells; a last, smaller cell averages the pixels that exist."""
     return F.avg_pool2d(values, size, ceil_mode=True) if size > 1 else values
@@ -147,13 +152,14 @@ def _join(x: Tensor, y: Tensor) -> Tensor:  # [B, 1, h, w − 1], [B, 1, h − 1
 def truth_gradients(
     truth: Tensor,  # [B, 1, H, W]
     levels: int,
+    cell: int = RELEASED_CELL,  # pixels along a cell of the finest level
     *,
     max_depth: float | None = 10.0,
     released: bool = False,
 ) -> list[tuple[Tensor, Tensor]]:
     """Per level: log-depth differences of the truth and their weights, both [B, n], x pairs before y pairs.
 
-    Level r lives on cells of 4·2^r pixels whose value is the mean log depth of their known pixels. A difference
+    Level r lives on cells of cell·2^r pixels whose value is the mean log depth of their known pixels. A difference
     weighs as much as the known share of the emptier of its two cells, so holes in the truth fade out instead of
     pulling. The release takes the logarithm of the mean depth of 4 × 4 pixels first, and flags a cell with any known
     pixel as whole.
@@ -161,10 +167,10 @@ def truth_gradients(
     result = []
     if released:
         _, target, mask = _clamped(truth, truth, max_depth, True)
-        share = _pool(mask.to(truth.dtype), CELL)
-        cell = _pool(target * mask, CELL) / share.clamp(min=1e-8)
+        share = _pool(mask.to(truth.dtype), cell)
+        means = _pool(target * mask, cell) / share.clamp(min=1e-8)
         flag = (share > 0).to(truth.dtype)
-        log = torch.where(share > 0, cell, torch.ones_like(cell)).log()
+        log = torch.where(share > 0, means, torch.ones_like(means)).log()
         for level in range(levels):
             part = _pool(flag, 2**level)
             pooled = _pool(log * flag, 2**level) / part.clamp(min=1e-8)
@@ -172,10 +178,10 @@ def truth_gradients(
         return result
     mask = known(truth)
     log = torch.where(mask, truth, torch.ones_like(truth)).log()
-    cell, cell_share = _pool(log, CELL), _pool(mask.to(log.dtype), CELL)  # log is 0 out of V: the mean of V · ln D
+    cells, shares = _pool(log, cell), _pool(mask.to(log.dtype), cell)  # log is 0 out of V: the mean of V · ln D
     for level in range(levels):
-        share = _pool(cell_share, 2**level)
-        mean = _pool(cell, 2**level) / share.clamp(min=1e-8)
+        share = _pool(shares, 2**level)
+        mean = _pool(cells, 2**level) / share.clamp(min=1e-8)
         result.append((_join(*_differences(mean)), _join(*_pairs(share))))
     return result
 
@@ -193,8 +199,9 @@ def gradient_l1(
     and cuts the truth at `max_depth`; ours has no such limit, being relative.
     """
     errors, weights = [], []
+    cell = cell_of(truth, gradients[0])
     for level, (target, weight) in enumerate(
-        truth_gradients(truth, len(gradients), max_depth=max_depth, released=released)
+        truth_gradients(truth, len(gradients), cell, max_depth=max_depth, released=released)
     ):
         gradient = gradients[level]
         errors.append((_join(gradient[:, :1, :, 1:], gradient[:, 1:, 1:, :]) - target).abs())
@@ -252,6 +259,7 @@ def noise_target(
     sparse: Tensor,  # [B, 1, H, W], the measurements, 0 = none
     truth: Tensor,  # [B, 1, H, W], same unit
     injected: Tensor | None = None,  # bool [B, 1, H, W], measurements that a simulated sensor falsified
+    cell: int = RELEASED_CELL,  # pixels along a cell of the integrator
     *,
     tolerance: float = 0.1,
     released: bool = False,
@@ -275,8 +283,8 @@ def noise_target(
         labelled = comparable
         if injected is not None:
             false, labelled = false | (given & injected), given
-    cell_false = F.max_pool2d(false.to(truth.dtype), CELL, ceil_mode=True)
-    cell_valid = F.max_pool2d(labelled.to(truth.dtype), CELL, ceil_mode=True)
+    cell_false = F.max_pool2d(false.to(truth.dtype), cell, ceil_mode=True)
+    cell_valid = F.max_pool2d(labelled.to(truth.dtype), cell, ceil_mode=True)
     return 1 - cell_false, cell_valid
 
 
@@ -290,7 +298,8 @@ def input_confidence(
     released: bool = False,
 ) -> Tensor:
     """mean −(t ln c + (1 − t) ln(1 − c)) over cells with a measurement, t = 0 where it is false (`noise_target`)."""
-    target, valid = noise_target(sparse, truth, injected, tolerance=tolerance, released=released)
+    cell = cell_of(truth, confidence)
+    target, valid = noise_target(sparse, truth, injected, cell, tolerance=tolerance, released=released)
     entropy = F.binary_cross_entropy(confidence, target.to(confidence.dtype), reduction="none")
     return image_mean(entropy, valid)
 
