@@ -167,7 +167,8 @@ class Run:
         self._bad_in_a_row = 0
         self._started = time.monotonic()
         self.sources: list[Source] | None = None
-        self.stop_signal = False
+        self.stop_signal = False  # a signal asked this process to stop
+        self.stopped = False  # and all agreed to
 
         torch.manual_seed(config.seed)
         self.network = build_network(config.network)
@@ -510,7 +511,8 @@ class Run:
                 )
                 done = self.progress(elapsed, plan)
                 if done >= 1 or stop:
-                    finished = True
+                    # the first process's word: the others may have heard a signal that it has not, or not yet
+                    finished, self.stopped = True, bool(stop)
                     break
                 row = self.train_step(batches, done)
                 now = self.elapsed
@@ -540,7 +542,7 @@ class Run:
             del batches
             if not finished and self.progress_without_plan() >= 1:
                 finished = True
-        if not self.stop_signal and validated_step != self.step:
+        if not self.stopped and validated_step != self.step:
             self.validate(journal)
         self.save(journal)
         return Summary(self.step, self.epoch, self.elapsed, self.skipped, self.best, self.last_loss)
@@ -608,6 +610,6 @@ def train(config: TrainConfig, folder: Path, *, resume: bool = False, quiet: boo
             journal = Journal(folder, step=run.step, tensorboard=config.runtime.tensorboard, quiet=quiet)
         with journal or nullcontext(), _signals(run):
             summary = run.loop(journal)
-        if run.stop_signal:
+        if run.stopped:
             raise KeyboardInterrupt
     return summary
