@@ -74,7 +74,7 @@ def test_the_hugging_face_file_of_v11_loads_without_its_prior(weights: dict[str,
 
 
 def test_the_compact_network_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = CompactNetwork(CompactConfig(channels=(8, 12, 18, 24), resolutions=2)).eval()
+    network = CompactNetwork(CompactConfig(channels=(8, 8, 12, 18, 24), resolutions=2)).eval()
     save_network(network, tmp_path / "compact.safetensors")
     monkeypatch.setitem(checkpoint.PACKAGED, "compact", tmp_path / "compact.safetensors")
     again = load_network("compact")

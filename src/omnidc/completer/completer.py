@@ -249,8 +249,7 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
     if str(name_or_path) == "harmonic":
         return DepthCompleter(HarmonicNetwork().to(target), "harmonic")
     network = load_network(name_or_path, target)
-    optimise = getattr(network, "optimise", None)  # networks may have a faster form that can only infer
-    return DepthCompleter(network if optimise is None else optimise(), Path(name_or_path).name)
+    return DepthCompleter(network.optimise(), Path(name_or_path).name)
 
 
 def default_model() -> str:

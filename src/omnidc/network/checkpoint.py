@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
@@ -85,11 +85,9 @@ def save_network(
     config: Any = network.config
     texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(config.to_dict())}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    try:
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, texts)
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise FileError(f"Cannot write {path}: {error}.") from error
+    with atomic_path(path) as temporary:
+        # save_file would leave the file readable by its owner alone.
+        temporary.write_bytes(save(tensors, texts))
 
 
 def find(name_or_path: str | os.PathLike[str]) -> Path:

@@ -225,10 +225,19 @@ class CompactNetwork(DepthNetwork):
 
 def bilinear_logits(factor: int) -> tuple[float, ...]:
     """Logits of `convex_upsample` that make it bilinear interpolation; where learning begins."""
-    offset = (torch.arange(factor) + 0.5) / factor - 0.5  # of the fine pixels from the centre of their cell, in cells
-    weight = (1 - (offset[None, :] - torch.arange(-1, 2)[:, None]).abs()).clamp_min(0)  # [3 neighbours, factor]
-    both = torch.einsum("ia,jb->ijab", weight, weight)
-    return tuple((both + 1e-3).log().flatten().tolist())
+
+    def weight(neighbour: int, fine: int) -> float:
+        offset = (fine + 0.5) / factor - 0.5  # of a fine pixel from the centre of its cell, in cells
+        return max(0.0, 1 - abs(offset - neighbour))
+
+    fine = range(factor)
+    return tuple(
+        math.log(weight(dy, a) * weight(dx, b) + 1e-3)
+        for dy in (-1, 0, 1)
+        for dx in (-1, 0, 1)
+        for a in fine
+        for b in fine
+    )
 
 
 def _with_points(colour: Tensor, measured: Tensor) -> Tensor:

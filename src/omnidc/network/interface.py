@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo
@@ -47,8 +49,13 @@ class Prediction:
 class DepthNetwork(nn.Module, ABC):
     """Base of the networks. Images are RGB in [0, 1]; sparse depth has 0 = no measurement."""
 
+    config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
     multiple: int  # height and width given to `fields` must be multiples of this
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
+
+    def optimise(self) -> DepthNetwork:
+        """The same network in the form that infers fastest; it may be changed in place and unfit for training."""
+        return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     @abstractmethod
     def fields(
