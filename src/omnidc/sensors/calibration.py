@@ -1,10 +1,10 @@
 """Calibration files: KITTI text, and a small YAML or JSON of our own (docs/bridges.md shows one).
 
-    {"K": [[fx, 0, cx], [0, fy, cy], [0, 0, 1]],        or {"fx": .., "fy": .., "cx": .., "cy": ..}
-     "distortion": [k1, k2, p1, p2, k3],                 optional, OpenCV; with "model": "fisheye" k1 .. k4
-     "camera_from_lidar": [[r, r, r, x], ... 4 rows],    or "lidar_from_camera", the inverse
-     "image_size": [width, height],                      optional: K is scaled when the image differs
-     "pixel_centre": 0.0}                                optional: 0.5 when K counts from the pixel's corner
+{"K": [[fx, 0, cx], [0, fy, cy], [0, 0, 1]],        or {"fx": .., "fy": .., "cx": .., "cy": ..}
+ "distortion": [k1, k2, p1, p2, k3],                 optional, OpenCV; with "model": "fisheye" k1 .. k4
+ "camera_from_lidar": [[r, r, r, x], ... 4 rows],    or "lidar_from_camera", the inverse
+ "image_size": [width, height],                      optional: K is scaled when the image differs
+ "pixel_centre": 0.0}                                optional: 0.5 when K counts from the pixel's corner
 """
 
 from __future__ import annotations
@@ -174,7 +174,9 @@ def kitti_raw(folder: Path, camera: int = 2) -> Calibration:
     velo = kitti_numbers(folder / "calib_velo_to_cam.txt")
     for name, table in ((f"P_rect_{camera:02d}", cameras), ("R_rect_00", cameras), ("R", velo), ("T", velo)):
         if name not in table:
-            raise InputError(f"The KITTI raw calibration in {folder} has no line {name}; take it from the day's archive.")
+            raise InputError(
+                f"The KITTI raw calibration in {folder} has no line {name}; take it from the day's archive."
+            )
     rectify = np.eye(4)
     rectify[:3, :3] = rigid(np.hstack([cameras["R_rect_00"].reshape(3, 3), np.zeros((3, 1))]), "R_rect_00")[:3, :3]
     offset = rigid(np.hstack([velo["R"].reshape(3, 3), velo["T"].reshape(3, 1)]), f"R, T in {folder}")

@@ -18,7 +18,7 @@ import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
-from omnidc.sensors.images import Picture, find_images, read_image, shrink, shrink_size
+from omnidc.sensors.images import Picture, find_images, read_photo, shrink, shrink_size
 from omnidc.sensors.projection import Array, scatter
 from omnidc.sensors.report import point_warnings
 
@@ -98,7 +98,7 @@ class ColmapModel:
     def frame(self, name: str) -> Frame:
         """Return the view of one registered image. `extra` holds the camera, the count of points and warnings."""
         image = self.reconstruction.find_image_with_name(name)
-        picture = read_image(self.images / name)
+        picture = read_photo(self.images / name)
         if picture.shape[:2] != (image.camera.height, image.camera.width):
             raise InputError(
                 f"{self.images / name} is {picture.shape[1]}x{picture.shape[0]} but the model's camera is "
@@ -113,9 +113,7 @@ class ColmapModel:
         seen = np.isin(self.point_ids, seen_ids)
         chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
         points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
-        sparse, count = scatter(
-            points, small_K, picture.shape[:2], footprint=self.filters.footprint, seen=seen[chosen]
-        )
+        sparse, count = scatter(points, small_K, picture.shape[:2], footprint=self.filters.footprint, seen=seen[chosen])
         return Frame(
             image=picture,
             sparse=sparse,
@@ -195,7 +193,9 @@ def open_model(
 def pinhole_of(camera: pycolmap.Camera) -> tuple[pycolmap.Camera, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
     pycolmap = _pycolmap()
-    straight = camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
+    straight = (
+        camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
+    )
     return straight, HALF @ straight.calibration_matrix()
 
 

@@ -1,4 +1,4 @@
-"""Photographs: reading, undistorting and shrinking them together with their intrinsics."""
+"""Photographs: finding, undistorting and shrinking them together with their intrinsics."""
 
 from __future__ import annotations
 
@@ -8,31 +8,24 @@ from pathlib import Path
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
 
 from omnidc.errors import FileError, InputError
+from omnidc.images import SUFFIXES, read_image
 from omnidc.sensors.projection import Array, scale_intrinsics
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm")
-Picture = npt.NDArray[np.uint8]
+Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
-def read_image(path: Path) -> Picture:
-    """Return a photograph as uint8 [H, W, 3] RGB, pixels as stored: calibrations hold for those, not for EXIF turns."""
-    try:
-        with Image.open(path) as picture:
-            return np.asarray(picture.convert("RGB"), dtype=np.uint8)
-    except FileNotFoundError as error:
-        raise FileError(f"There is no image at {path}; check the path.") from error
-    except (UnidentifiedImageError, OSError) as error:
-        raise FileError(f"{path} cannot be read as an image ({error}); is the file complete?") from error
+def read_photo(path: Path) -> Picture:
+    """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
+    return read_image(path, turn=False)
 
 
 def find_images(folder: Path, pattern: str = "*") -> list[Path]:
     """Return the photographs of a folder in natural order of their names."""
     if not folder.is_dir():
         raise FileError(f"There is no folder {folder}; check the path.")
-    found = [path for path in folder.glob(pattern) if path.suffix.lower() in IMAGE_SUFFIXES]
+    found = [path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES]
     return sorted(found, key=lambda path: natural(path.name))
 
 

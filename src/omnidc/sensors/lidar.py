@@ -9,7 +9,7 @@ from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.sensors.calibration import Calibration, kitti_object, kitti_raw
 from omnidc.sensors.clouds import read_cloud
-from omnidc.sensors.images import IMAGE_SUFFIXES, find_images, read_image, shrink, undistort
+from omnidc.sensors.images import find_images, read_photo, shrink, undistort
 from omnidc.sensors.projection import Array, PointCount, scatter, transform
 from omnidc.sensors.report import point_warnings
 
@@ -27,7 +27,7 @@ def lidar_frame(
     """Return one photograph with the points of one scan. Points that a nearer surface hides are dropped."""
     points = read_cloud(scan, columns) if isinstance(scan, Path) else scan
     label = str(scan) if isinstance(scan, Path) else "the scan"
-    picture = read_image(image)
+    picture = read_photo(image)
     K = calibration.for_image(picture.shape[:2])
     notes = []
     if calibration.distortion is not None:
@@ -142,8 +142,8 @@ def paired_frames(
     pairs = [(found[image.stem], image) for image in find_images(images) if image.stem in found]
     if not pairs:
         raise InputError(
-            f"No scan in {scans} has the file name of an image in {images} "
-            f"(images: {', '.join(IMAGE_SUFFIXES[:3])}, ...); pairs are matched by name without suffix."
+            f"No scan in {scans} has the file name of an image in {images}"
+            "; pairs are matched by file name without suffix."
         )
     for scan, image in pairs:
         yield lidar_frame(scan, image, calibration, None, columns, max_long_side, footprint)

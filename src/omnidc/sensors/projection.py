@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
+from omnidc.outputs.pointcloud import check_intrinsics
 
 Array = npt.NDArray[np.float64]
 Map = npt.NDArray[np.float32]
@@ -70,20 +71,14 @@ def intrinsics_matrix(
     values: npt.ArrayLike,  # [3, 3], [4, 4], or flat 9, or (fx, fy, cx, cy)
     what: str,
 ) -> Array:
-    """Return a checked 3×3 pinhole matrix."""
-    flat = np.asarray(values, dtype=np.float64)
-    if flat.size == 4 and flat.ndim == 1:
-        fx, fy, cx, cy = flat
-        K = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
-    elif flat.size == 16:
-        K = flat.reshape(4, 4)[:3, :3].copy()
-    elif flat.size == 9:
-        K = flat.reshape(3, 3).copy()
-    else:
-        raise InputError(f"{what} must be a 3x3 matrix or (fx, fy, cx, cy), but {flat.size} numbers were given.")
-    if not np.isfinite(K).all() or K[0, 0] <= 0 or K[1, 1] <= 0 or abs(K[2, 2] - 1) > 1e-6:
-        raise InputError(f"{what} is no camera matrix: the focal lengths must be positive and the last entry 1.")
-    return K
+    """Return a checked 3×3 pinhole matrix; `what` names it in the message."""
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim == 1 and matrix.size in (9, 16):
+        matrix = matrix.reshape(round(matrix.size**0.5), -1)
+    try:
+        return check_intrinsics(matrix).copy()
+    except InputError as error:
+        raise InputError(f"{what} is no camera matrix: {error}") from error
 
 
 def scale_intrinsics(
