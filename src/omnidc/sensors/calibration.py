@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.sensors.projection import Array, intrinsics_matrix, rigid, scale_intrinsics
+from omnidc.sensors.projection import Array, intrinsics_matrix, inverse, rigid, scale_intrinsics
 
 
 @dataclass
@@ -121,7 +121,7 @@ def sensor_calibration(path: Path, sensor: str = "lidar") -> Calibration:
     if forward in table:
         result.camera_from_sensor = rigid(table[forward], f"{forward} in {path}")
     elif backward in table:
-        result.camera_from_sensor = np.linalg.inv(rigid(table[backward], f"{backward} in {path}"))
+        result.camera_from_sensor = inverse(rigid(table[backward], f"{backward} in {path}"))
     else:
         raise InputError(f"{path} does not say where the {sensor} is: add {forward}, a 4x4 matrix.")
     return result
@@ -184,7 +184,7 @@ def kitti_raw(folder: Path, camera: int = 2) -> Calibration:
 
 
 def read_calibration(path: Path, sensor: str = "lidar", camera: int = 2) -> Calibration:
-    """Read whatever calibration the file holds: JSON, YAML, KITTI object text, or a KITTI raw folder (or file of it)."""
+    """Read whatever calibration there is: JSON, YAML, KITTI object text, or a folder with KITTI raw's two files."""
     if path.is_dir():
         return kitti_raw(path, camera)
     if path.suffix.lower() in (".json", ".yaml", ".yml"):

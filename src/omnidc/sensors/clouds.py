@@ -27,7 +27,7 @@ def read_cloud(
     points = _bin(path, columns) if reader is _bin else reader(path)
     points = points[np.isfinite(points).all(axis=1)]
     # Scanners write "no return" as the origin.
-    points = points[(points != 0).any(axis=1)]
+    points = np.asarray(points[(points != 0).any(axis=1)])
     if len(points) == 0:
         raise InputError(f"The scan {path} is empty.")
     return points
@@ -41,7 +41,7 @@ def _bin(path: Path, columns: int | None = None) -> Array:
             f"{path} has {path.stat().st_size} bytes, no multiple of {width} floats of 4 bytes; "
             "say how many columns it has with --columns (KITTI 4, nuScenes 5, View-of-Delft radar 7)."
         )
-    return values.reshape(-1, width)[:, :3].astype(np.float64)
+    return np.asarray(values.reshape(-1, width)[:, :3], dtype=np.float64)
 
 
 def _npy(path: Path) -> Array:
@@ -56,7 +56,7 @@ def _npy(path: Path) -> Array:
     values = values.reshape(-1, values.shape[-1]) if values.ndim == 3 else values
     if values.ndim != 2 or values.shape[1] < 3:
         raise InputError(f"{path} should be an array [N, 3 or more], but it is {list(values.shape)}.")
-    return values[:, :3].astype(np.float64)
+    return np.asarray(values[:, :3], dtype=np.float64)
 
 
 def _ply(path: Path) -> Array:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cv2
 import numpy as np
@@ -19,11 +19,8 @@ import numpy as np
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
 from omnidc.sensors.images import Picture, find_images, read_photo, shrink, shrink_size
-from omnidc.sensors.projection import Array, scatter
+from omnidc.sensors.projection import Array, inverse, scatter
 from omnidc.sensors.report import point_warnings
-
-if TYPE_CHECKING:
-    import pycolmap
 
 HALF = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 
@@ -50,7 +47,7 @@ class Filters:
 class ColmapModel:
     """A reconstruction, its photographs, and the points that passed the filters."""
 
-    reconstruction: pycolmap.Reconstruction
+    reconstruction: Any  # pycolmap.Reconstruction
     images: Path
     filters: Filters
     max_long_side: int | None = None
@@ -68,7 +65,8 @@ class ColmapModel:
         total = len(self.reconstruction.points3D)
         if total == 0:
             raise InputError(
-                "The COLMAP model holds no 3D points; run COLMAP's point_triangulator, or start from photos with --run-sfm."
+                "The COLMAP model holds no 3D points; run COLMAP's point_triangulator, "
+                "or start from photos with --run-sfm."
             )
         if not chosen:
             raise InputError(
@@ -86,7 +84,7 @@ class ColmapModel:
             self.notes.append(f"images are undistorted to a pinhole camera (the model has {', '.join(distorted)})")
         self.notes.append("pixel centres moved from COLMAP's +0.5 to integers")
 
-    def _cameras(self) -> Iterator[pycolmap.Camera]:
+    def _cameras(self) -> Iterator[Any]:
         for image_id in self.reconstruction.reg_image_ids():
             yield self.reconstruction.images[image_id].camera
 
@@ -118,7 +116,7 @@ class ColmapModel:
             image=picture,
             sparse=sparse,
             intrinsics=small_K,
-            pose=np.linalg.inv(camera_from_world),
+            pose=inverse(camera_from_world),
             unit="scene",
             name=str(Path(name).with_suffix("")),
             extra={"file": name, "points": count, "warnings": point_warnings(sparse), "image_id": image.image_id},
@@ -190,7 +188,7 @@ def open_model(
     return result
 
 
-def pinhole_of(camera: pycolmap.Camera) -> tuple[pycolmap.Camera, Array]:
+def pinhole_of(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
     pycolmap = _pycolmap()
     straight = (
@@ -201,7 +199,7 @@ def pinhole_of(camera: pycolmap.Camera) -> tuple[pycolmap.Camera, Array]:
 
 def undistort_colmap(
     picture: Picture,  # [H, W, 3]
-    camera: pycolmap.Camera,
+    camera: Any,  # pycolmap.Camera
 ) -> tuple[Picture, Array]:
     """Return the picture as the undistorted camera sees it, and that camera's matrix."""
     straight, K = pinhole_of(camera)

@@ -67,6 +67,14 @@ def rigid(
     return out
 
 
+def inverse(matrix: Array) -> Array:
+    """Return the inverse of a 4×4 rigid transform."""
+    out = np.eye(4)
+    out[:3, :3] = matrix[:3, :3].T
+    out[:3, 3] = -matrix[:3, :3].T @ matrix[:3, 3]
+    return out
+
+
 def intrinsics_matrix(
     values: npt.ArrayLike,  # [3, 3], [4, 4], or flat 9, or (fx, fy, cx, cy)
     what: str,
@@ -131,8 +139,9 @@ def hidden_points(
     if footprint > 1:
         window = np.ones((footprint, footprint), dtype=np.uint8)
         # Outside the image nothing is known: a border of zeros keeps points at the rim visible.
-        padded = cv2.copyMakeBorder(nearest, *[footprint] * 4, cv2.BORDER_CONSTANT, value=0)
-        nearest = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, window)[footprint:-footprint, footprint:-footprint]
+        padded = np.pad(nearest, footprint)
+        closed = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, window)
+        nearest = np.asarray(closed[footprint:-footprint, footprint:-footprint], dtype=np.float32)
     return np.asarray(inverse * (1.0 + tolerance) < nearest[rows, columns])
 
 
