@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from omnidc.frame import Frame
 from omnidc.sensors.images import Picture, find_images, read_photo, shrink, shrink_size
 from omnidc.sensors.projection import Array, inverse, scatter
 from omnidc.sensors.report import point_warnings
+from omnidc.sensors.source import Source
 
 HALF = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 
@@ -122,9 +124,8 @@ class ColmapModel:
             extra={"file": name, "points": count, "warnings": point_warnings(sparse), "image_id": image.image_id},
         )
 
-    def frames(self) -> Iterator[Frame]:
-        for name in self.names():
-            yield self.frame(name)
+    def source(self) -> Source:
+        return Source({str(Path(name).with_suffix("")): partial(self.frame, name) for name in self.names()}, self.notes)
 
 
 def find_model(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from omnidc.errors import FileError, InputError
@@ -12,6 +12,7 @@ from omnidc.sensors.clouds import read_cloud
 from omnidc.sensors.images import find_images, read_photo, shrink, undistort
 from omnidc.sensors.projection import Array, PointCount, scatter, transform
 from omnidc.sensors.report import point_warnings
+from omnidc.sensors.source import Source
 
 
 def lidar_frame(
@@ -70,14 +71,32 @@ def kitti_object_frames(
     columns: int | None = None,
     max_long_side: int | None = None,
     footprint: int | None = None,
-) -> Iterator[Frame]:
-    """Yield the frames of a KITTI object folder (View-of-Delft uses the same layout)."""
+) -> Source:
+    """Open a KITTI object folder (View-of-Delft uses the same layout)."""
+    loaders = {}
     for image in find_images(folder / f"image_{camera}"):
         scan, calib = folder / "velodyne" / f"{image.stem}.bin", folder / "calib" / f"{image.stem}.txt"
-        if not scan.is_file():
-            continue
-        calibration = kitti_object(calib, camera)
-        yield lidar_frame(scan, image, calibration, None, columns, max_long_side, footprint)
+        if scan.is_file():
+            loaders[image.stem] = partial(_object_frame, scan, image, calib, camera, columns, max_long_side, footprint)
+    return _source(loaders, folder)
+
+
+def _object_frame(
+    scan: Path,
+    image: Path,
+    calib: Path,
+    camera: int,
+    columns: int | None,
+    max_long_side: int | None,
+    footprint: int | None,
+) -> Frame:
+    return lidar_frame(scan, image, kitti_object(calib, camera), None, columns, max_long_side, footprint)
+
+
+def _source(loaders: dict[str, partial[Frame]], folder: Path) -> Source:
+    if not loaders:
+        raise InputError(f"No image in {folder} has a scan of the same name; pairs are matched by name without suffix.")
+    return Source(loaders, [f"depth in metres; intrinsics and transform from the calibration of {folder}"])
 
 
 def kitti_raw_frames(
@@ -85,9 +104,10 @@ def kitti_raw_frames(
     camera: int = 2,
     max_long_side: int | None = None,
     footprint: int | None = None,
-) -> Iterator[Frame]:
-    """Yield the frames of a drive of KITTI raw data, or of all drives of a day."""
+) -> Source:
+    """Open a drive of KITTI raw data, or of all drives of a day."""
     drives = [folder] if (folder / "velodyne_points").is_dir() else sorted(folder.glob("*_drive_*"))
+    loaders = {}
     for drive in drives:
         days = [path for path in (drive, drive.parent) if (path / "calib_cam_to_cam.txt").is_file()]
         if not days:
@@ -97,7 +117,8 @@ def kitti_raw_frames(
             scan = drive / "velodyne_points" / "data" / f"{image.stem}.bin"
             if scan.is_file():  # a few of KITTI's scans are missing
                 name = f"{drive.name}/{image.stem}" if len(drives) > 1 else image.stem
-                yield lidar_frame(scan, image, calibration, name, 4, max_long_side, footprint)
+                loaders[name] = partial(lidar_frame, scan, image, calibration, name, 4, max_long_side, footprint)
+    return _source(loaders, folder)
 
 
 def kitti_layout(folder: Path, camera: int = 2) -> str | None:
@@ -115,8 +136,8 @@ def kitti_frames(
     columns: int | None = None,
     max_long_side: int | None = None,
     footprint: int | None = None,
-) -> Iterator[Frame]:
-    """Yield the frames of a KITTI folder of either layout; `folder/training` is found too."""
+) -> Source:
+    """Open a KITTI folder of either layout; `folder/training` is found too."""
     for place in (folder, folder / "training"):
         layout = kitti_layout(place, camera)
         if layout == "object":
@@ -136,14 +157,12 @@ def paired_frames(
     columns: int | None = None,
     max_long_side: int | None = None,
     footprint: int | None = None,
-) -> Iterator[Frame]:
-    """Yield frames of a folder of scans and a folder of images that share their file stems and one calibration."""
+) -> Source:
+    """Open a folder of scans and a folder of images that share their file stems and one calibration."""
     found = {path.name.split(".")[0]: path for path in sorted(scans.iterdir()) if path.is_file()}
-    pairs = [(found[image.stem], image) for image in find_images(images) if image.stem in found]
-    if not pairs:
-        raise InputError(
-            f"No scan in {scans} has the file name of an image in {images}"
-            "; pairs are matched by file name without suffix."
-        )
-    for scan, image in pairs:
-        yield lidar_frame(scan, image, calibration, None, columns, max_long_side, footprint)
+    loaders = {
+        image.stem: partial(lidar_frame, found[image.stem], image, calibration, None, columns, max_long_side, footprint)
+        for image in find_images(images)
+        if image.stem in found
+    }
+    return _source(loaders, images)

@@ -189,10 +189,17 @@ def scatter(
 def backproject(
     depth: npt.NDArray[np.floating],  # [H, W], 0 = none
     K: Array,  # [3, 3]
+    distortion: Array | None = None,  # OpenCV coefficients of the depth camera
+    fisheye: bool = False,
 ) -> Array:
     """Return the measured pixels as points in the camera frame, [N, 3], row by row."""
     rows, columns = np.nonzero(depth > 0)
     z = depth[rows, columns].astype(np.float64)
+    if distortion is not None and len(z):
+        pixels = np.stack([columns, rows], axis=1).astype(np.float64)[:, None]
+        straight = cv2.fisheye.undistortPoints if fisheye else cv2.undistortPoints
+        plane = np.asarray(straight(pixels, K, distortion), dtype=np.float64).reshape(-1, 2)
+        return np.concatenate([plane * z[:, None], z[:, None]], axis=1)
     y = (rows - K[1, 2]) / K[1, 1]
     x = (columns - K[0, 2] - K[0, 1] * y) / K[0, 0]
     return np.stack([x * z, y * z, z], axis=1)
@@ -204,9 +211,11 @@ def register(
     color_K: Array,  # [3, 3]
     color_from_depth: Array,  # [4, 4]
     shape: tuple[int, int],  # of the colour image
+    distortion: Array | None = None,  # of the depth camera; the colour image must be free of it
+    fisheye: bool = False,
 ) -> tuple[Map, PointCount]:
     """Move a depth map into the colour camera. Pixels of the colour image that no measurement falls on stay 0."""
-    points = transform(color_from_depth, backproject(depth, depth_K))
+    points = transform(color_from_depth, backproject(depth, depth_K, distortion, fisheye))
     # Between neighbouring depth pixels lie this many colour pixels; the window must bridge them.
     stride = max(color_K[0, 0] / depth_K[0, 0], color_K[1, 1] / depth_K[1, 1], 1.0)
     return scatter(points, color_K, shape, footprint=2 * int(np.ceil(stride)) + 1)
