@@ -218,6 +218,7 @@ def undistort_colmap(
 def write_pinhole_model(
     model: ColmapModel,
     folder: Path,
+    names: Sequence[str] | None = None,  # image files to keep; None = all
 ) -> None:
     """Write the model as its frames are: pinhole cameras at the frames' size, same poses, points and names.
 
@@ -226,6 +227,11 @@ def write_pinhole_model(
     source = model.reconstruction
     pycolmap = _pycolmap()
     copy = pycolmap.Reconstruction(source)
+    if names is not None:
+        kept = set(names)
+        for image_id in copy.reg_image_ids():
+            if copy.images[image_id].name not in kept:
+                copy.deregister_frame(copy.images[image_id].frame_id)
     for camera_id, camera in source.cameras.items():
         straight, _ = pinhole_of(camera)
         height, width = shrink_size((straight.height, straight.width), model.max_long_side)
