@@ -42,7 +42,7 @@ def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
     """Any Pillow mode; transparency is dropped, 16-bit grey is brought to 8 bits."""
     if picture.mode.startswith("I") or picture.mode == "F":
         return as_rgb(np.asarray(picture))
-    return np.asarray(picture.convert("RGB"), np.uint8)
+    return np.array(picture.convert("RGB"), np.uint8)
 
 
 def as_rgb(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -69,7 +69,7 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if kind not in "fiub" or not np.isfinite(array).all():
         raise InputError("An image must hold finite numbers: whole ones from 0 to 255 or 65535, or floats in [0, 1].")
     if kind == "b":
-        return array.astype(np.uint8) * np.uint8(255)
+        return np.where(array, 255, 0).astype(np.uint8)
     low, high = array.min(), array.max()
     if low < 0 or (kind == "f" and high > 1 + 1e-6) or high > 65535:
         raise InputError(
@@ -77,6 +77,6 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
             "or floats in [0, 1]."
         )
     if kind == "f":
-        return np.rint(np.clip(array, 0, 1) * 255).astype(np.uint8)
+        return np.asarray(np.rint(np.clip(array, 0, 1) * 255), np.uint8)
     bits = next(bits for bits in (8, 10, 12, 14, 16) if high < 2**bits)
-    return (array.astype(np.uint32) >> (bits - 8)).astype(np.uint8)
+    return np.asarray(array.astype(np.uint32) >> (bits - 8), np.uint8)

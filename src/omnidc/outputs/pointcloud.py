@@ -89,7 +89,7 @@ def ray_to_z(
 ) -> npt.NDArray[np.float32]:
     """Depth along the optical axis from distance along the ray: z = d / ‖K⁻¹ (u, v, 1)‖."""
     norm = np.linalg.norm(rays((distance.shape[0], distance.shape[1]), check_intrinsics(intrinsics)), axis=-1)
-    return (distance / norm).astype(np.float32)
+    return np.asarray(distance / norm, np.float32)
 
 
 def unproject(

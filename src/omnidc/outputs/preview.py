@@ -58,18 +58,18 @@ class Scale:
 
 def colorize(depth: Array, scale: Scale | None = None) -> Picture:
     """Turbo, near = red, far = blue; no depth = light grey."""
-    import cv2
-
     scale = Scale.of(depth) if scale is None else scale
-    levels = _levels(scale(depth))
-    picture = cv2.applyColorMap(levels, cv2.COLORMAP_TURBO)[..., ::-1].copy()
+    picture = _turbo(scale(depth))
     picture[~(np.isfinite(depth) & (depth > 0))] = 225
     return picture
 
 
-def _levels(position: Array) -> npt.NDArray[np.uint8]:
-    """Entry of the colour table; its two ends are left out, since both are nearly black."""
-    return np.ascontiguousarray(np.rint(14 + 230 * (1 - position)), np.uint8)
+def _turbo(position: Array) -> Picture:
+    """Colours of positions in [0, 1]; the two ends of the colour table are left out, since both are nearly black."""
+    import cv2
+
+    levels = np.ascontiguousarray(np.rint(14 + 230 * (1 - position)), np.uint8)
+    return np.array(cv2.applyColorMap(levels, cv2.COLORMAP_TURBO)[..., ::-1], np.uint8)
 
 
 def preview(
@@ -88,7 +88,7 @@ def preview(
     size = (max(1, round(width * zoom)), max(1, round(height * zoom)))
     smooth = cv2.INTER_AREA if zoom < 1 else cv2.INTER_CUBIC
     scale = Scale.of(depth)
-    photo = cv2.resize(image, size, interpolation=smooth)
+    photo = np.asarray(cv2.resize(image, size, interpolation=smooth), np.uint8)
     colored = cv2.resize(colorize(depth, scale), size, interpolation=cv2.INTER_AREA if zoom < 1 else cv2.INTER_LINEAR)
     if sparse is not None:
         photo = draw_points(photo, sparse, scale)
@@ -110,8 +110,7 @@ def preview(
 
     x, top, length = body[0] + 2 * margin, head, body[1] - head
     ramp = np.linspace(1, 0, length)[:, None].repeat(bar, 1)  # far at the top
-    colors = cv2.applyColorMap(_levels(ramp), cv2.COLORMAP_TURBO)[..., ::-1]
-    canvas.paste(Image.fromarray(np.ascontiguousarray(colors)), (x, top))
+    canvas.paste(Image.fromarray(_turbo(ramp)), (x, top))
     draw.rectangle((x, top, x + bar - 1, top + length - 1), outline=INK)
     draw.text((x, 9), unit, fill=INK, font=font)
     for tick in scale.ticks():
