@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
+from omnidc.errors import FileError
+from omnidc.files import atomic_path
 from omnidc.outputs.preview import Scale, draw_points
 
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
@@ -52,3 +57,23 @@ def error_map(
     out = np.where(t > 0, white + (red - white) * t, white + (blue - white) * -t)
     out[~known] = 0
     return np.asarray(out, dtype=np.uint8)
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write a picture by its suffix; JPEG at a quality that does not cost detail."""
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"):
+        raise FileError(f"{path} has no suffix of a picture; write .png or .jpg.")
+    with atomic_path(path) as temporary:
+        Image.fromarray(picture).save(temporary, quality=95)
+
+
+def sheet(pictures: list[Picture], columns: int = 2) -> Picture:
+    """Lay pictures out in a grid; smaller ones keep their size on black."""
+    columns = min(columns, len(pictures))
+    height, width = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
+    rows = -(-len(pictures) // columns)
+    out = np.zeros((rows * height, columns * width, 3), dtype=np.uint8)
+    for k, picture in enumerate(pictures):
+        y, x = k // columns * height, k % columns * width
+        out[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
+    return out

@@ -16,6 +16,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
@@ -123,6 +124,11 @@ class ColmapModel:
             name=str(Path(name).with_suffix("")),
             extra={"file": name, "points": count, "warnings": point_warnings(sparse), "image_id": image.image_id},
         )
+
+    def colored_points(self) -> tuple[Array, npt.NDArray[np.uint8]]:
+        """Points that passed the filters, [N, 3] in the world, and their colours [N, 3]."""
+        colors = [self.reconstruction.points3D[int(key)].color for key in self.point_ids]
+        return self.points, np.array(colors, dtype=np.uint8)
 
     def source(self) -> Source:
         return Source({str(Path(name).with_suffix("")): partial(self.frame, name) for name in self.names()}, self.notes)

@@ -18,7 +18,7 @@ Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 def read_photo(path: Path) -> Picture:
     """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
-    return read_image(path, turn=False)
+    return np.array(read_image(path, turn=False))  # a copy: arrays of Pillow cannot be written to
 
 
 def find_images(folder: Path, pattern: str = "*") -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -10,37 +11,44 @@ from omnidc.frame import Frame
 from omnidc.sensors.calibration import Calibration, kitti_object, kitti_raw
 from omnidc.sensors.clouds import read_cloud
 from omnidc.sensors.images import find_images, read_photo, shrink, undistort
-from omnidc.sensors.projection import Array, PointCount, scatter, transform
+from omnidc.sensors.projection import PointCount, scatter, transform
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
 
+@dataclass
+class Options:
+    """What the user may choose for any LiDAR source."""
+
+    columns: int | None = None  # of a .bin; None = KITTI's 4
+    max_long_side: int | None = None
+    footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    max_depth: float | None = None  # metres
+
+
 def lidar_frame(
-    scan: Path | Array,  # file, or points [N, 3] in the sensor's frame
+    scan: Path,
     image: Path,
     calibration: Calibration,
+    options: Options | None = None,
     name: str | None = None,
-    columns: int | None = None,  # of a .bin
-    max_long_side: int | None = None,
-    footprint: int | None = None,  # hidden-point window; None = from the density, 0 = keep all
-    max_depth: float | None = None,
 ) -> Frame:
     """Return one photograph with the points of one scan. Points that a nearer surface hides are dropped."""
-    points = read_cloud(scan, columns) if isinstance(scan, Path) else scan
-    label = str(scan) if isinstance(scan, Path) else "the scan"
+    options = options or Options()
+    points = read_cloud(scan, options.columns)
     picture = read_photo(image)
     K = calibration.for_image(picture.shape[:2])
     notes = []
     if calibration.distortion is not None:
         picture, K = undistort(picture, K, calibration.distortion, calibration.fisheye)
         notes.append("image undistorted to a pinhole camera")
-    picture, small_K = shrink(picture, K, max_long_side)
+    picture, small_K = shrink(picture, K, options.max_long_side)
     assert small_K is not None
     local = transform(calibration.camera_from_sensor, points)
-    if max_depth is not None:
-        local = local[local[:, 2] <= max_depth]
-    sparse, count = scatter(local, small_K, picture.shape[:2], footprint)
-    check_projection(count, label, str(image))
+    if options.max_depth is not None:
+        local = local[local[:, 2] <= options.max_depth]
+    sparse, count = scatter(local, small_K, picture.shape[:2], options.footprint)
+    check_projection(count, str(scan), str(image))
     return Frame(
         image=picture,
         sparse=sparse,
@@ -68,29 +76,19 @@ def check_projection(count: PointCount, scan: str, image: str) -> None:
 def kitti_object_frames(
     folder: Path,  # holds image_2 (or image_3), velodyne and calib
     camera: int = 2,
-    columns: int | None = None,
-    max_long_side: int | None = None,
-    footprint: int | None = None,
+    options: Options | None = None,
 ) -> Source:
     """Open a KITTI object folder (View-of-Delft uses the same layout)."""
     loaders = {}
     for image in find_images(folder / f"image_{camera}"):
         scan, calib = folder / "velodyne" / f"{image.stem}.bin", folder / "calib" / f"{image.stem}.txt"
         if scan.is_file():
-            loaders[image.stem] = partial(_object_frame, scan, image, calib, camera, columns, max_long_side, footprint)
+            loaders[image.stem] = partial(_object_frame, scan, image, calib, camera, options)
     return _source(loaders, folder)
 
 
-def _object_frame(
-    scan: Path,
-    image: Path,
-    calib: Path,
-    camera: int,
-    columns: int | None,
-    max_long_side: int | None,
-    footprint: int | None,
-) -> Frame:
-    return lidar_frame(scan, image, kitti_object(calib, camera), None, columns, max_long_side, footprint)
+def _object_frame(scan: Path, image: Path, calib: Path, camera: int, options: Options | None) -> Frame:
+    return lidar_frame(scan, image, kitti_object(calib, camera), options)
 
 
 def _source(loaders: dict[str, partial[Frame]], folder: Path) -> Source:
@@ -102,8 +100,7 @@ def _source(loaders: dict[str, partial[Frame]], folder: Path) -> Source:
 def kitti_raw_frames(
     folder: Path,  # a drive (holds image_02 and velodyne_points) or a day with drives
     camera: int = 2,
-    max_long_side: int | None = None,
-    footprint: int | None = None,
+    options: Options | None = None,
 ) -> Source:
     """Open a drive of KITTI raw data, or of all drives of a day."""
     drives = [folder] if (folder / "velodyne_points").is_dir() else sorted(folder.glob("*_drive_*"))
@@ -117,7 +114,7 @@ def kitti_raw_frames(
             scan = drive / "velodyne_points" / "data" / f"{image.stem}.bin"
             if scan.is_file():  # a few of KITTI's scans are missing
                 name = f"{drive.name}/{image.stem}" if len(drives) > 1 else image.stem
-                loaders[name] = partial(lidar_frame, scan, image, calibration, name, 4, max_long_side, footprint)
+                loaders[name] = partial(lidar_frame, scan, image, calibration, options, name)
     return _source(loaders, folder)
 
 
@@ -133,17 +130,15 @@ def kitti_layout(folder: Path, camera: int = 2) -> str | None:
 def kitti_frames(
     folder: Path,
     camera: int = 2,
-    columns: int | None = None,
-    max_long_side: int | None = None,
-    footprint: int | None = None,
+    options: Options | None = None,
 ) -> Source:
     """Open a KITTI folder of either layout; `folder/training` is found too."""
     for place in (folder, folder / "training"):
         layout = kitti_layout(place, camera)
         if layout == "object":
-            return kitti_object_frames(place, camera, columns, max_long_side, footprint)
+            return kitti_object_frames(place, camera, options)
         if layout == "raw":
-            return kitti_raw_frames(place, camera, max_long_side, footprint)
+            return kitti_raw_frames(place, camera, options)
     raise FileError(
         f"{folder} is no KITTI folder: neither image_{camera} + velodyne + calib (object) nor "
         f"image_{camera:02d}/data + velodyne_points/data (raw) is inside."
@@ -154,14 +149,12 @@ def paired_frames(
     scans: Path,
     images: Path,
     calibration: Calibration,
-    columns: int | None = None,
-    max_long_side: int | None = None,
-    footprint: int | None = None,
+    options: Options | None = None,
 ) -> Source:
     """Open a folder of scans and a folder of images that share their file stems and one calibration."""
-    found = {path.name.split(".")[0]: path for path in sorted(scans.iterdir()) if path.is_file()}
+    found = {path.name.removesuffix(".pcd.bin").removesuffix(path.suffix): path for path in sorted(scans.iterdir())}
     loaders = {
-        image.stem: partial(lidar_frame, found[image.stem], image, calibration, None, columns, max_long_side, footprint)
+        image.stem: partial(lidar_frame, found[image.stem], image, calibration, options)
         for image in find_images(images)
         if image.stem in found
     }
