@@ -67,9 +67,18 @@ def write_picture(path: Path, picture: Picture) -> None:
         Image.fromarray(picture).save(temporary, quality=95)
 
 
+def _as_wide(picture: Picture, width: int) -> Picture:
+    if picture.shape[1] == width:
+        return picture
+    height = round(picture.shape[0] * width / picture.shape[1])
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.uint8)
+
+
 def sheet(pictures: list[Picture], columns: int = 2) -> Picture:
-    """Lay pictures out in a grid; smaller ones keep their size on black."""
+    """Lay pictures out in a grid, all as wide as the widest."""
     columns = min(columns, len(pictures))
+    widest = max(picture.shape[1] for picture in pictures)
+    pictures = [_as_wide(picture, widest) for picture in pictures]
     height, width = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
     rows = -(-len(pictures) // columns)
     out = np.zeros((rows * height, columns * width, 3), dtype=np.uint8)

@@ -93,7 +93,7 @@ def write_turntable(path: Path, pictures: list[Picture]) -> None:
         if suffix in (".gif", ".webp"):
             images[0].save(temporary, save_all=True, append_images=images[1:], duration=120, loop=0)
             return
-        across = int(np.ceil(len(images) ** 0.5))
+        across = int(np.ceil((len(images) * 4 / 3) ** 0.5))
         down = int(np.ceil(len(images) / across))
         width, height = images[0].size
         sheet = Image.new("RGB", (across * width, down * height), (GROUND,) * 3)

@@ -17,6 +17,7 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
@@ -280,8 +281,21 @@ def run_sfm(
     workspace.mkdir(parents=True, exist_ok=True)
     database = workspace / "database.db"
     database.unlink(missing_ok=True)
-    progress(f"features of {len(chosen)} photos")
-    pycolmap.extract_features(str(database), str(images), image_names=chosen, device=pycolmap.Device.cpu)
+    pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name in chosen:
+        with Image.open(images / name) as picture:
+            groups.setdefault(picture.size, []).append(name)
+    progress(f"features of {len(chosen)} photos, {len(groups)} camera{'s' if len(groups) > 1 else ''} by their size")
+    for group in groups.values():
+        # Photos of one size are nearly always of one camera, and a shared one is estimated far better than many.
+        pycolmap.extract_features(
+            str(database),
+            str(images),
+            image_names=group,
+            camera_mode=pycolmap.CameraMode.SINGLE,
+            device=pycolmap.Device.cpu,
+        )
     progress("matching all pairs")
     pycolmap.match_exhaustive(str(database), device=pycolmap.Device.cpu)
     progress("incremental mapping")
