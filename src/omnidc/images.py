@@ -61,7 +61,7 @@ def as_rgb(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     array = array[..., :3]
     if array.dtype != np.uint8:
         array = _to_uint8(array)
-    return np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:2], 3)))
+    return np.array(np.broadcast_to(array, (*array.shape[:2], 3)))
 
 
 def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from completer.networks import TinyNetwork
 from hypothesis import given
 from hypothesis import strategies as st
 
+from completer.networks import TinyNetwork
 from omnidc.completer.tiles import Stitch, run, tiles
 from omnidc.network.harmonic import HarmonicNetwork
 

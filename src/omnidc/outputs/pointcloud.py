@@ -67,10 +67,13 @@ def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
 
 def _intrinsics_of_json(data: Any) -> Array:
     if isinstance(data, dict):
-        for names in (("fx", "fy", "cx", "cy"), ("fl_x", "fl_y", "cx", "cy")):
-            if all(name in data for name in names):
-                return np.array([float(data[name]) for name in names])
-        data = next(data[name] for name in ("K", "intrinsics", "camera_matrix", "intrinsic_matrix") if name in data)
+        for four in (("fx", "fy", "cx", "cy"), ("fl_x", "fl_y", "cx", "cy")):
+            if all(name in data for name in four):
+                return np.array([float(data[name]) for name in four])
+        names = [name for name in ("K", "intrinsics", "camera_matrix", "intrinsic_matrix") if name in data]
+        if not names:
+            raise KeyError("K")
+        data = data[names[0]]
         if isinstance(data, dict):
             return _intrinsics_of_json(data)
     values = np.array(data, np.float64)
