@@ -33,7 +33,9 @@ def test_a_scan_becomes_metres_at_the_right_pixels(tmp_path: Path) -> None:
     assert len(values) > 100
     assert np.allclose(values, 5.0)
     assert frame.unit == "m"
-    assert lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_long_side=32)).width == 32
+    assert (
+        lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_long_side=32)).width == 32
+    )
     with pytest.raises(InputError, match="None of the 0 points|behind|falls into"):
         lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_depth=4.0))
 

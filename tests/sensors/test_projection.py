@@ -60,9 +60,7 @@ def test_non_finite_and_far_off_points_are_ignored() -> None:
     footprint=st.sampled_from([3, 9, 31]),
     slope=st.tuples(st.floats(-0.02, 0.02), st.floats(-0.02, 0.02)),
 )
-def test_a_plane_never_hides_its_own_points(
-    seed: int, n: int, footprint: int, slope: tuple[float, float]
-) -> None:
+def test_a_plane_never_hides_its_own_points(seed: int, n: int, footprint: int, slope: tuple[float, float]) -> None:
     rng = np.random.default_rng(seed)
     rows, columns = rng.integers(0, SHAPE[0], n), rng.integers(0, SHAPE[1], n)
     inverse_depth = 2.0 + slope[0] * columns + slope[1] * rows  # affine in the image, between 0.1 and 4

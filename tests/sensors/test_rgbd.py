@@ -296,9 +296,7 @@ def test_real_recordings_are_recognised(shared: Path) -> None:
     assert frame.image.shape[:2] == (1440, 1920)
     assert (frame.sparse > 0).sum() == pytest.approx(256 * 192, rel=0.01)
     glass = formats / "cleargrasp" / "data" / "sample_dataset" / "real-val" / "d435"
-    [frame] = open_pairs(
-        glass / "000000080-transparent-rgb-img.jpg", glass / "000000080-transparent-depth-img.exr"
-    )
+    [frame] = open_pairs(glass / "000000080-transparent-rgb-img.jpg", glass / "000000080-transparent-depth-img.exr")
     assert 0.5 < np.median(frame.sparse[frame.sparse > 0]) < 0.8
 
 

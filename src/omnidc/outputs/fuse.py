@@ -119,10 +119,11 @@ def thin(
         raise InputError(f"The voxel size must be positive, not {voxel:g}.")
     if not len(cloud.points):
         return cloud
-    cells = np.floor((cloud.points - cloud.points.min(axis=0)) / voxel).astype(np.int64)
-    extent = cells.max(axis=0) + 1
-    if float(np.prod(extent.astype(np.float64))) > 2.0**62:
+    places = np.floor((cloud.points - cloud.points.min(axis=0)) / voxel)
+    if float(np.prod(places.max(axis=0) + 1)) > 2.0**62:
         raise InputError(f"A voxel of {voxel:g} is too small for a cloud of this extent; choose a larger one.")
+    cells = places.astype(np.int64)
+    extent = cells.max(axis=0) + 1
     key = (cells[:, 0] * extent[1] + cells[:, 1]) * extent[2] + cells[:, 2]
     _, member, count = np.unique(key, return_inverse=True, return_counts=True)
 

@@ -25,7 +25,7 @@ KEPT = 0.9995
 
 def inverse_depth_scale(views: list[View]) -> float:
     """Return the scale that all views share: 3DGS distrusts images whose scale is far from the median of the scales."""
-    tops = [float(np.quantile(1.0 / view.depth()[::4, ::4], KEPT)) for view in views]
+    tops = [float(np.quantile(1.0 / view.depth(), KEPT)) for view in views]
     return max(tops) * STEPS / (STEPS - 1)
 
 

@@ -38,7 +38,7 @@ from omnidc.sensors.source import Source
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
 INFO_TYPE = "sensor_msgs/msg/CameraInfo"
-TF_TYPE = "tf2_msgs/msg/TFMessage"
+TF_TYPES = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
 
 
 @contextmanager
@@ -207,7 +207,7 @@ def static_transforms(reader: Any) -> dict[tuple[str, str], Array]:
     """Return parent_from_child of every static transform of the bag; /tf fills in what /tf_static lacks."""
     found: dict[tuple[str, str], Array] = {}
     for topic in ("/tf_static", "/tf"):
-        connections = [c for c in reader.connections if c.topic == topic and c.msgtype == TF_TYPE]
+        connections = [c for c in reader.connections if c.topic == topic and c.msgtype in TF_TYPES]
         if not connections or (topic == "/tf" and found):
             continue
         for connection, _, raw in reader.messages(connections=connections):
