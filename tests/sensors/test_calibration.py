@@ -72,7 +72,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"no file .*none.txt"):
         read_calibration(tmp_path / "none.txt")
     (tmp_path / "k.txt").write_text("P2: 1 2 3\n")
-    with pytest.raises(InputError, match="no line Tr_velo_cam|must have 12"):
+    with pytest.raises(InputError, match=r"no line Tr_velo_cam"):
         read_calibration(tmp_path / "k.txt")
 
 
@@ -99,7 +99,7 @@ def test_kitti_projection_is_p_times_rectification_times_transform(tmp_path: Pat
 
 def test_kitti_calibration_with_a_non_rotation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text(kitti_text(1.5 * T[:3]))
-    with pytest.raises(InputError, match="Tr_velo_to_cam .* not a rotation"):
+    with pytest.raises(InputError, match=r"Tr_velo_to_cam .* not a rotation"):
         kitti_object(tmp_path / "c.txt")
 
 

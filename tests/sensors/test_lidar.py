@@ -36,7 +36,7 @@ def test_a_scan_becomes_metres_at_the_right_pixels(tmp_path: Path) -> None:
     assert (
         lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_long_side=32)).width == 32
     )
-    with pytest.raises(InputError, match="None of the 0 points|behind|falls into"):
+    with pytest.raises(InputError, match="nearer than 4 m"):
         lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_depth=4.0))
 
 
@@ -44,7 +44,7 @@ def test_scans_that_miss_the_camera_say_where_they_went(tmp_path: Path) -> None:
     photo(tmp_path / "a.png")
     scan(tmp_path / "a.bin")
     behind = np.diag([-1.0, 1.0, -1.0, 1.0]) @ AXES
-    with pytest.raises(InputError, match="All 200 points .* lie behind the camera"):
+    with pytest.raises(InputError, match=r"All 200 points .* lie behind the camera"):
         lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, behind))
     aside = AXES.copy()
     aside[0, 3] = 100.0
@@ -63,8 +63,8 @@ def test_distorted_images_are_undistorted_and_said_so(tmp_path: Path) -> None:
     assert not np.allclose(frame.intrinsics, K)
     round_lens = Calibration(K, AXES, distortion=np.array([-0.02, 0.0, 0.0, 0.0]), fisheye=True)
     assert lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", round_lens).extra["notes"]
+    wrong = Calibration(K, AXES, distortion=np.ones(5), fisheye=True)
     with pytest.raises(InputError, match="fisheye camera has 4"):
-        wrong = Calibration(K, AXES, distortion=np.ones(5), fisheye=True)
         lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", wrong)
 
 

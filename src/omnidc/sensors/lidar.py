@@ -47,6 +47,8 @@ def lidar_frame(
     local = transform(calibration.camera_from_sensor, points)
     if options.max_depth is not None:
         local = local[local[:, 2] <= options.max_depth]
+        if not len(local):
+            raise InputError(f"No point of {scan} is nearer than {options.max_depth:g} m; raise --max-depth.")
     sparse, count = scatter(local, small_K, picture.shape[:2], options.footprint)
     check_projection(count, str(scan), str(image))
     return Frame(
