@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def names_of(source: Source, every: int) -> list[str]:
 
 def check(source: Source, path: Path, every: int = 1) -> None:
     """Dry run: draw the points of up to four frames over their photographs and say what was found."""
+    import numpy as np
+
     from omnidc.outputs.overlay import point_overlay, sheet, write_picture
 
     _print_notes(source)
@@ -172,6 +173,8 @@ def _describe(frame: Frame, write: Any) -> None:
     from omnidc.sensors.report import describe
 
     write(describe(frame))
+    if "scale" in frame.extra:
+        write(f"  unit: {frame.extra['scale']}")
     if "points" in frame.extra:
         write(f"  {frame.extra['points'].sentence()}")
     for note in frame.extra.get("notes", []):
@@ -195,6 +198,11 @@ def _save(result: Completion, frame: Frame, job: Job) -> None:
     for path in job.paths(frame.name):
         if path.name.endswith("_confidence.npz"):
             result.save_maps(path)
+            if result.uncertainty is not None:
+                from omnidc.outputs.overlay import uncertainty_overlay, write_picture
+
+                doubt = uncertainty_overlay(frame.image, result.depth, result.uncertainty)
+                write_picture(path.with_name(path.name.replace("_confidence.npz", "_doubt.jpg")), doubt)
         elif path.name.endswith("_turntable.jpg"):
             from omnidc.outputs.turntable import turntable, write_turntable
 
@@ -225,6 +233,8 @@ def _record(result: Completion, frame: Frame) -> dict[str, Any]:
 
 
 def _report(name: str, result: Completion, frame: Frame, write: Any) -> None:
+    import numpy as np
+
     measured = result.sparse > 0
     if measured.any():
         relative = np.abs(result.residual[measured]) / result.sparse[measured]
@@ -235,6 +245,8 @@ def _report(name: str, result: Completion, frame: Frame, write: Any) -> None:
 
 
 def _view(name: str, record: dict[str, Any], output: Path) -> View:
+    import numpy as np
+
     from omnidc.outputs.views import View
 
     maps = output / f"{name}_confidence.npz"
@@ -256,12 +268,16 @@ def _view(name: str, record: dict[str, Any], output: Path) -> View:
 
 
 def _array(path: Path) -> Any:
+    import numpy as np
+
     with np.load(path) as archive:
         return archive["uncertainty"]
 
 
 def finished(output: Path) -> Iterator[tuple[float, Any, Any, str]]:
     """Stamp, depth, intrinsics and frame of every result of a bag, in order of time."""
+    import numpy as np
+
     records = _read_records(output / "metadata.json")
     done = [(record["stamp"], name, record) for name, record in records.items() if "stamp" in record]
     for stamp, name, record in sorted(done, key=lambda entry: entry[0]):

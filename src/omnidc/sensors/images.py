@@ -38,7 +38,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
             digits += letter
             continue
         if digits:
-            parts.append((0, int(digits), digits))
+            parts.append((0, int(digits), ""))
             digits = ""
         parts.append((1, 0, letter))
     return parts

@@ -99,7 +99,10 @@ def load_shot(shot: Shot, options: Options) -> Frame:
     full = picture.shape[:2]
     picture, K = shrink(picture, K, options.max_long_side)
     shape = picture.shape[:2]
-    extra: dict[str, Any] = {"flying": flying, "notes": notes, "scale": file.note}
+    why = file.note
+    if options.depth_scale is None and rig.depth_scale is not None:
+        why = f"metres, stored × {rig.depth_scale:g} as the recording's layout or calibration says"
+    extra: dict[str, Any] = {"flying": flying, "notes": notes, "scale": why}
     if rig.depth is not None:
         if K is None:
             raise InputError(f"{shot.name}: depth can only be moved to colour when the colour intrinsics are known.")
