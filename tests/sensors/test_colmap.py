@@ -17,7 +17,6 @@ from omnidc.sensors.colmap import (  # noqa: E402
     find_model,
     open_model,
     run_sfm,
-    undistort_colmap,
     write_pinhole_model,
 )
 
@@ -151,12 +150,10 @@ def test_the_model_of_the_undistorted_images_projects_like_the_frames(tmp_path: 
     assert written.compute_mean_reprojection_error() < 0.01  # keypoints moved along
 
 
-def test_undistorting_a_pinhole_changes_nothing() -> None:
-    camera = pycolmap.Camera(camera_id=1, model="PINHOLE", width=8, height=6, params=[9, 9, 4, 3])
-    picture = np.random.default_rng(0).integers(0, 256, (6, 8, 3)).astype(np.uint8)
-    same, K = undistort_colmap(picture, camera)
-    assert np.array_equal(same, picture)
-    assert K[0, 2] == 3.5
+def test_photos_of_a_pinhole_are_taken_as_they_are(tmp_path: Path) -> None:
+    colmap_model(tmp_path / "m", tmp_path / "i", wall(np.random.default_rng(0), 5, 3.0), [ALL] * 5)
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view1.png")
+    assert np.array_equal(frame.image, np.asarray(Image.open(tmp_path / "i" / "view1.png")))
 
 
 def broken(kind: str, tmp_path: Path) -> Any:

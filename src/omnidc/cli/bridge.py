@@ -303,7 +303,8 @@ def fuse_views(views: list[View], path: Path, tolerance: float, keep_edges: bool
     share = len(cloud.points) / total
     cloud = thin(cloud, pixel_size(views))
     write_cloud(path, cloud)
-    write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(cloud.points, cloud.colors, swing=None))
+    upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
+    write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))
     typer.echo(f"fused {len(views)} views: {share:.0%} of the pixels agree, {len(cloud.points)} points in {path}")
 
 

@@ -92,8 +92,9 @@ def colmap(
     from omnidc.sensors.colmap import run_sfm as structure_from_motion
 
     job = Job(
-        output, formats or [], model, device, keep_input, far, keep_edges, confidence, resume,
-        allow_empty, every, turntable, export or [], fuse,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
+        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
+        allow_empty=allow_empty, exports=export or [], fuse=fuse,
     )  # fmt: skip
     if run_sfm:
         model_folder = structure_from_motion(images, model_folder, lambda text: typer.echo(f"sfm: {text}"))
@@ -168,8 +169,8 @@ def lidar(
     from omnidc.sensors.source import Source
 
     job = Job(
-        output, formats or [], model, device, keep_input, far, keep_edges, confidence, resume,
-        every=every, turntable=turntable,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
+        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
     )  # fmt: skip
     options = Options(columns, max_long_side, footprint, max_depth)
     if image is None:
@@ -219,7 +220,10 @@ def radar(
     from omnidc.sensors.radar import radar_frame
     from omnidc.sensors.source import Source
 
-    job = Job(output, formats or [], model, device, keep_input, far, keep_edges, confidence, turntable=turntable)
+    job = Job(
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
+        keep_edges=keep_edges, confidence=confidence, turntable=turntable,
+    )  # fmt: skip
     calibration = read_calibration(calib, "radar", camera)
     load = partial(radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, max_long_side)
     source = Source({image.stem: load}, ["depth in metres, as the scan"])
@@ -263,8 +267,9 @@ def rgbd(
     from omnidc.sensors.rgbd import Options, open_pairs, open_recording
 
     job = Job(
-        output, formats or [], model, device, keep_input, far, keep_edges, confidence, resume,
-        every=every, turntable=turntable, exports=export or [], fuse=fuse,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
+        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
+        exports=export or [], fuse=fuse,
     )  # fmt: skip
     for name in job.exports:
         if name != "nerfstudio":
@@ -316,18 +321,18 @@ def bag(
     from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
 
     job = Job(
-        output, formats or [], model, device, keep_input, far, keep_edges, confidence, resume,
-        every=every, turntable=turntable,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
+        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
     )  # fmt: skip
     if to_bag is not None:
         if to_bag.exists():
             raise FileError(f"{to_bag} exists already; name another bag with --to-bag.")
         if "npy" not in job.formats:
             job.formats.append("npy")
+    calibration = None if calib is None else read_calibration(calib)
     options = BagOptions(
-        image_topic, cloud_topic, depth_topic, info_topic, tolerance, max_long_side, footprint,
-        None if calib is None else read_calibration(calib),
-    )  # fmt: skip
+        image_topic, cloud_topic, depth_topic, info_topic, tolerance, max_long_side, footprint, calibration
+    )
     source = bag_source(path, options)
     if check_picture is not None:
         check(source, check_picture, every)

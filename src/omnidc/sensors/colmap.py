@@ -56,8 +56,9 @@ class ColmapModel:
     filters: Filters
     max_long_side: int | None = None
     points: Array = field(init=False)  # [N, 3], world
-    point_ids: Any = field(init=False)  # int64 [N], sorted
+    point_ids: npt.NDArray[np.int64] = field(init=False)  # [N], sorted
     notes: list[str] = field(default_factory=list)
+    _maps: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chosen = [
@@ -97,6 +98,16 @@ class ColmapModel:
         ids = self.reconstruction.reg_image_ids()
         return sorted(self.reconstruction.images[image_id].name for image_id in ids)
 
+    def _undistort(self, picture: Picture, camera: Any) -> tuple[Picture, Array]:
+        _, K = pinhole_of(camera)
+        if camera.is_undistorted():
+            return picture, K
+        if camera.camera_id not in self._maps:  # most models have one camera: its map serves all images
+            self._maps = {camera.camera_id: undistortion_map(camera)}
+        x, y = np.moveaxis(self._maps[camera.camera_id], 2, 0)
+        out = cv2.remap(picture, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        return np.asarray(out, dtype=np.uint8), K
+
     def frame(self, name: str) -> Frame:
         """Return the view of one registered image. `extra` holds the camera, the count of points and warnings."""
         image = self.reconstruction.find_image_with_name(name)
@@ -106,7 +117,7 @@ class ColmapModel:
                 f"{self.images / name} is {picture.shape[1]}x{picture.shape[0]} but the model's camera is "
                 f"{image.camera.width}x{image.camera.height}; give the images that COLMAP was run on."
             )
-        picture, K = undistort_colmap(picture, image.camera)
+        picture, K = self._undistort(picture, image.camera)
         picture, small_K = shrink(picture, K, self.max_long_side)
         assert small_K is not None
         camera_from_world = np.eye(4)
@@ -205,21 +216,14 @@ def pinhole_of(camera: Any) -> tuple[Any, Array]:
     return straight, HALF @ straight.calibration_matrix()
 
 
-def undistort_colmap(
-    picture: Picture,  # [H, W, 3]
-    camera: Any,  # pycolmap.Camera
-) -> tuple[Picture, Array]:
-    """Return the picture as the undistorted camera sees it, and that camera's matrix."""
-    straight, K = pinhole_of(camera)
-    if camera.is_undistorted():
-        return picture, K
+def undistortion_map(camera: Any) -> npt.NDArray[np.float32]:
+    """Return where in the photograph each pixel of the undistorted camera lies, [H, W, 2] columns and rows (OpenCV)."""
+    straight, _ = pinhole_of(camera)
     columns, rows = np.meshgrid(np.arange(straight.width) + 0.5, np.arange(straight.height) + 0.5)
     pixels = np.stack([columns.ravel(), rows.ravel()], axis=1)
     rays = np.concatenate([straight.cam_from_img(pixels), np.ones((len(pixels), 1))], axis=1)
     source = np.asarray(camera.img_from_cam(rays)).reshape(straight.height, straight.width, 2) - 0.5
-    maps = np.nan_to_num(source, nan=-1e6).astype(np.float32)
-    out = cv2.remap(picture, maps[..., 0], maps[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return np.asarray(out, dtype=np.uint8), K
+    return np.nan_to_num(source, nan=-1e6).astype(np.float32)
 
 
 def write_pinhole_model(

@@ -96,7 +96,7 @@ def _object_frame(scan: Path, image: Path, calib: Path, camera: int, options: Op
 def _source(loaders: dict[str, partial[Frame]], folder: Path) -> Source:
     if not loaders:
         raise InputError(f"No image in {folder} has a scan of the same name; pairs are matched by name without suffix.")
-    return Source(loaders, [f"depth in metres; intrinsics and transform from the calibration of {folder}"])
+    return Source(loaders, ["depth in metres, as LiDAR scans are"])
 
 
 def kitti_raw_frames(

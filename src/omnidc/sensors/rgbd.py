@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,8 @@ def load_shot(shot: Shot, options: Options) -> Frame:
 
     K = rig.color.for_image(picture.shape[:2]) if rig.color is not None else None
     notes = [shot.note] if shot.note else []
-    straighten = rig.color is not None and rig.color.distortion is not None and rig.depth is not None
-    if straighten and rig.color is not None and rig.color.distortion is not None and K is not None:
+    # A registered depth map bends with its colour image; only a separate depth camera allows straightening colour.
+    if rig.color is not None and rig.color.distortion is not None and rig.depth is not None and K is not None:
         picture, K = undistort(picture, K, rig.color.distortion, rig.color.fisheye)
         notes.append("colour undistorted to a pinhole camera")
     full = picture.shape[:2]
@@ -158,6 +158,10 @@ def _pose_file(path: Path) -> Array | None:
     return rigid(matrix, f"The pose in {path}") if np.isfinite(matrix).all() else None
 
 
+# What a layout's reader finds: the views, and what it assumed, for the user.
+Layout = tuple[list[Shot], str]
+
+
 # --- the layouts --------------------------------------------------------------------------------------------------
 
 # Published calibrations of the three TUM cameras (fx, fy, cx, cy); 0 = the driver's default.
@@ -202,7 +206,7 @@ def nearest_stamps(
     return sorted(pairs.items())
 
 
-def tum(folder: Path, options: Options) -> Source:
+def tum(folder: Path, options: Options) -> Layout:
     """TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to colour by the driver."""
     # A download is often cut down: files that the lists name but that are not there are left out.
     colors = [(t, words[0]) for t, words in _stamped(folder / "rgb.txt") if (folder / words[0]).is_file()]
@@ -234,7 +238,7 @@ def tum(folder: Path, options: Options) -> Source:
                 pose = pose_from_quaternion((x, y, z), quaternion)
         shots.append(Shot(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
     which = f"freiburg{camera}" if camera else "the driver's default (the folder's name has no freiburg number)"
-    return _source(shots, options, [f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"], folder)
+    return shots, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
 
 
 def pose_from_quaternion(
@@ -253,7 +257,7 @@ def pose_from_quaternion(
     return pose
 
 
-def scannet(folder: Path, options: Options) -> Source:
+def scannet(folder: Path, options: Options) -> Layout:
     """ScanNet's export: color/, depth/ (mm), pose/, intrinsic/ with both cameras."""
     home = folder / "intrinsic"
     color = Calibration(intrinsics_matrix(read_matrix(home / "intrinsic_color.txt"), "intrinsic_color.txt"))
@@ -269,7 +273,7 @@ def scannet(folder: Path, options: Options) -> Source:
         if path is not None:
             pose = _pose_file(folder / "pose" / f"{image.stem}.txt")
             shots.append(Shot(image.stem, image, path, pose=pose, rig=rig))
-    return _source(shots, options, ["ScanNet layout: depth in mm, registered with both intrinsics"], folder)
+    return shots, "ScanNet layout: depth in mm, registered with both intrinsics"
 
 
 # 7-Scenes publishes no calibration of its colour camera. This one was estimated on red kitchen by this project.
@@ -283,7 +287,7 @@ SEVEN_SCENES = Rig(
 )
 
 
-def seven_scenes(folder: Path, options: Options) -> Source:
+def seven_scenes(folder: Path, options: Options) -> Layout:
     """7-Scenes: frame-N.color.*, frame-N.depth.png (mm, not registered), frame-N.pose.txt; in one folder or three."""
     colors = find_images(folder, "*.color.*") or find_images(folder / "images", "*.color.*")
     depth_home = folder / "depth" if (folder / "depth").is_dir() else folder
@@ -298,7 +302,7 @@ def seven_scenes(folder: Path, options: Options) -> Source:
             moved = pose @ to_depth if pose is not None else None
             shots.append(Shot(stem, image, path, pose=moved, rig=SEVEN_SCENES))
     note = "7-Scenes: depth in mm, registered with a colour calibration that we estimated (none is published)"
-    return _source(shots, options, [note], folder)
+    return shots, note
 
 
 def _bop_camera(entry: dict[str, Any], path: Path) -> tuple[Rig, Array | None]:
@@ -315,7 +319,7 @@ def _bop_camera(entry: dict[str, Any], path: Path) -> tuple[Rig, Array | None]:
     return rig, pose
 
 
-def bop(folder: Path, options: Options) -> Source:
+def bop(folder: Path, options: Options) -> Layout:
     """BOP: a scene (rgb/, depth/, scene_camera.json), or one view (rgb.png, depth.png, camera.json)."""
     shots = []
     if (folder / "scene_camera.json").is_file():
@@ -330,7 +334,7 @@ def bop(folder: Path, options: Options) -> Source:
     else:
         rig, pose = _bop_camera(read_table(folder / "camera.json"), folder / "camera.json")
         shots.append(Shot(folder.name, folder / "rgb.png", folder / "depth.png", pose=pose, rig=rig))
-    return _source(shots, options, ["BOP: depth_scale and intrinsics of the camera file, depth registered"], folder)
+    return shots, "BOP: depth_scale and intrinsics of the camera file, depth registered"
 
 
 def _video_frame(path: Path, index: int) -> Picture:
@@ -345,7 +349,7 @@ def _video_frame(path: Path, index: int) -> Picture:
     return np.ascontiguousarray(frame[..., ::-1], dtype=np.uint8)
 
 
-def stray(folder: Path, options: Options) -> Source:
+def stray(folder: Path, options: Options) -> Layout:
     """Stray Scanner (iPhone, iPad): rgb.mp4 or rgb/, depth/ (mm, low resolution), confidence/, odometry.csv."""
     rig = Rig(
         color=Calibration(intrinsics_matrix(read_matrix(folder / "camera_matrix.csv"), "camera_matrix.csv")),
@@ -367,10 +371,10 @@ def stray(folder: Path, options: Options) -> Source:
         color = images.get(path.stem) or partial(_video_frame, folder / "rgb.mp4", int(path.stem))
         sure = folder / "confidence" / f"{path.stem}.png"
         shots.append(Shot(path.stem, color, path, sure if sure.is_file() else None, poses.get(int(path.stem)), rig))
-    return _source(shots, options, ["Stray Scanner: depth in mm at low resolution, same view as colour"], folder)
+    return shots, "Stray Scanner: depth in mm at low resolution, same view as colour"
 
 
-def polycam(folder: Path, options: Options) -> Source:
+def polycam(folder: Path, options: Options) -> Layout:
     """Polycam's raw export: keyframes/ with (corrected_)images, depth (mm), confidence and (corrected_)cameras."""
     home = folder / "keyframes" if (folder / "keyframes").is_dir() else folder
     kind = "corrected_" if (home / "corrected_cameras").is_dir() and (home / "corrected_images").is_dir() else ""
@@ -399,10 +403,10 @@ def polycam(folder: Path, options: Options) -> Source:
                 rig,
             )
         )
-    return _source(shots, options, ["Polycam: depth in mm at low resolution, same view as colour"], folder)
+    return shots, "Polycam: depth in mm at low resolution, same view as colour"
 
 
-def arkitscenes(folder: Path, options: Options) -> Source:
+def arkitscenes(folder: Path, options: Options) -> Layout:
     """ARKitScenes: lowres_wide/ or vga_wide/, lowres_depth/ (mm), confidence/, <images>_intrinsics/*.pincam."""
     home = next(folder / name for name in ("wide", "vga_wide", "lowres_wide") if (folder / name).is_dir())
     shots = []
@@ -417,13 +421,13 @@ def arkitscenes(folder: Path, options: Options) -> Source:
             rig.color = Calibration(intrinsics_matrix(camera, str(pincam)), image_size=(int(width), int(height)))
         sure = folder / "confidence" / f"{image.stem}.png"
         shots.append(Shot(image.stem, image, path, sure if sure.is_file() else None, rig=rig))
-    return _source(shots, options, ["ARKitScenes: depth in mm at low resolution, same view as colour"], folder)
+    return shots, "ARKitScenes: depth in mm at low resolution, same view as colour"
 
 
 OPEN3D_FILES = ("camera_intrinsic.json", "intrinsic.json")
 
 
-def open3d_recording(folder: Path, options: Options) -> Source:
+def open3d_recording(folder: Path, options: Options) -> Layout:
     """RealSense and Azure Kinect recordings as Open3D's tools write them: color/, depth/ (aligned), intrinsic.json."""
     file = next(folder / name for name in OPEN3D_FILES if (folder / name).is_file())
     table = read_table(file)
@@ -434,7 +438,7 @@ def open3d_recording(folder: Path, options: Options) -> Source:
     except (KeyError, TypeError) as error:
         raise FileError(f"{file} has no intrinsic_matrix of nine numbers ({error}).") from error
     note = f"RealSense / Azure Kinect recording: depth ÷ {rig.depth_scale:g}, aligned to colour"
-    return _source(_pairs(folder / "color", folder / "depth", rig), options, [note], folder)
+    return _pairs(folder / "color", folder / "depth", rig), note
 
 
 def _pairs(colors: Path, depths: Path, rig: Rig, confidences: Path | None = None) -> list[Shot]:
@@ -486,7 +490,7 @@ def _has(*names: str) -> Callable[[Path], bool]:
     return lambda folder: all((folder / name).exists() for name in names)
 
 
-LAYOUTS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Options], Source]]] = {
+LAYOUTS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Options], Layout]]] = {
     "tum": (_has("rgb.txt", "depth.txt"), tum),
     "scannet": (_has("color", "depth", "intrinsic/intrinsic_color.txt"), scannet),
     "7scenes": (lambda f: any(f.glob("*.color.*")) or any(f.glob("images/*.color.*")), seven_scenes),
@@ -520,24 +524,17 @@ def open_recording(
         return open_pairs(folder / "color", folder / "depth", options, calibration or own[0], folder / "confidence")
     for name, (matches, reader) in LAYOUTS.items():
         if layout == name or (layout is None and matches(folder)):
-            source = reader(folder, options)
-            return _recalibrated(source, calibration) if calibration is not None else source
+            shots, note = reader(folder, options)
+            notes = [note]
+            if calibration is not None:
+                rig = calibrated_rig(calibration)
+                shots = [replace(s, rig=replace(rig, depth_scale=rig.depth_scale or s.rig.depth_scale)) for s in shots]
+                notes.append(f"cameras of {calibration}")
+            return _source(shots, options, notes, folder)
     raise FileError(
         f"{folder} is in none of the known layouts ({', '.join(LAYOUTS)}); "
         "give the colour and the depth folder as two arguments, or put a calibration.json beside color/ and depth/."
     )
-
-
-def _recalibrated(source: Source, calibration: Path) -> Source:
-    rig = calibrated_rig(calibration)
-    for load in source.loaders.values():
-        if not isinstance(load, partial):
-            raise TypeError("loaders of depth cameras are partial(load_shot, shot, options)")
-        shot: Shot = load.args[0]
-        rig.depth_scale = rig.depth_scale or shot.rig.depth_scale
-        shot.rig = rig
-    source.notes.append(f"cameras of {calibration}")
-    return source
 
 
 def open_pairs(
