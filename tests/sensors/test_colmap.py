@@ -162,12 +162,17 @@ def broken(kind: str, tmp_path: Path) -> Any:
     camera = None
     if kind == "spherical":
         camera = pycolmap.Camera(camera_id=1, model="EQUIRECTANGULAR", width=64, height=32, params=[64, 32])
-    colmap_model(model, images, points, [ALL] * len(points), camera, text=kind in ("unknown camera", "cut"))
+    colmap_model(
+        model, images, points, [ALL] * len(points), camera, text=kind in ("unknown camera", "cut", "outside", "twins")
+    )
     if kind == "names":
         (images / "view2.png").rename(images / "other.png")
     if kind == "unknown camera":
         text = (model / "cameras.txt").read_text().replace("PINHOLE", "MAGIC_LENS")
         (model / "cameras.txt").write_text(text)
+    if kind in ("outside", "twins"):
+        text = (model / "images.txt").read_text()
+        (model / "images.txt").write_text(text.replace("view2.png", "../x.png" if kind == "outside" else "view1.jpg"))
     if kind == "size":
         photo(images / "view0.png", (32, 24))
     if kind == "cut":
@@ -182,6 +187,8 @@ def broken(kind: str, tmp_path: Path) -> Any:
         ("names", InputError, r"1 of the model's 4 images are not in .*view2.png"),
         ("unknown camera", InputError, "MAGIC_LENS"),
         ("spherical", InputError, "EQUIRECTANGULAR"),
+        ("outside", InputError, r"outside its folder \(../x.png\)"),
+        ("twins", InputError, "differ only in their suffix"),
         ("size", InputError, "32x24 but the model's camera is 64x48"),
         ("cut", FileError, "cannot be read"),
     ],

@@ -15,6 +15,7 @@ from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.sensors.rgbd import (
     Options,
+    closest_gap,
     nearest_stamps,
     open_pairs,
     open_recording,
@@ -75,6 +76,8 @@ def test_pairs_of_stamps_are_close_and_used_once(a: list[float], b: list[float],
     assert len({i for i, _ in pairs}) == len(pairs) == len({j for _, j in pairs})
     assert all(abs(a[i] - b[j]) <= tolerance for i, j in pairs)
     possible = any(abs(x - y) <= tolerance for x in a for y in b)
+    if a and b:
+        assert closest_gap(a, b) == min(abs(x - y) for x in a for y in b)
     assert bool(pairs) == possible
     if possible:  # the closest two of all belong together
         gap = min(abs(x - y) for x in a for y in b)

@@ -17,11 +17,11 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
-from omnidc.sensors.images import Picture, find_images, read_photo, shrink, shrink_size
+from omnidc.images import SUFFIXES
+from omnidc.sensors.images import Picture, read_photo, shrink, shrink_size
 from omnidc.sensors.projection import Array, inverse, scatter
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
@@ -192,16 +192,21 @@ def open_model(
         raise InputError(f"The COLMAP model in {folder} has no registered images; run COLMAP's mapper first.")
     result = ColmapModel(reconstruction, images, filters or Filters(), max_long_side)
     for camera in result._cameras():
-        if camera.is_spherical():
+        if camera.model_name == "EQUIRECTANGULAR":
             raise InputError(
                 f"The model uses the camera model {camera.model_name}, which sees all around and has no pinhole view; "
                 "cut the panoramas into perspective images before running COLMAP."
             )
-    missing = [name for name in result.names() if not (images / name).is_file()]
+    names = result.names()
+    outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
+    if outside:
+        raise InputError(f"The model names an image outside its folder ({outside[0]}); make the names relative to it.")
+    if len({Path(name).with_suffix("") for name in names}) < len(names):
+        raise InputError("Two images of the model differ only in their suffix, so that results would collide; rename.")
+    missing = [name for name in names if not (images / name).is_file()]
     if missing:
-        total = len(result.names())
         raise InputError(
-            f"{len(missing)} of the model's {total} images are not in {images} (first: {missing[0]}); "
+            f"{len(missing)} of the model's {len(names)} images are not in {images} (first: {missing[0]}); "
             "give the folder that the names in the model are relative to."
         )
     return result
@@ -279,7 +284,10 @@ def run_sfm(
     if (best / "cameras.bin").is_file():
         progress(f"using the model of an earlier run in {best}")
         return best
-    chosen = list(names) if names is not None else [path.name for path in find_images(images)]
+    if not images.is_dir():
+        raise FileError(f"There is no folder of images at {images}; check the path.")
+    found = sorted(path.relative_to(images).as_posix() for path in images.rglob("*") if path.suffix.lower() in SUFFIXES)
+    chosen = list(names) if names is not None else found
     if len(chosen) < 2:
         raise InputError(f"Structure from motion needs at least two photos, but {images} holds {len(chosen)}.")
     workspace.mkdir(parents=True, exist_ok=True)
@@ -288,8 +296,8 @@ def run_sfm(
     pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
     groups: dict[tuple[int, int], list[str]] = {}
     for name in chosen:
-        with Image.open(images / name) as picture:
-            groups.setdefault(picture.size, []).append(name)
+        height, width, _ = read_photo(images / name).shape
+        groups.setdefault((height, width), []).append(name)
     progress(f"features of {len(chosen)} photos, {len(groups)} camera{'s' if len(groups) > 1 else ''} by their size")
     for group in groups.values():
         # Photos of one size are nearly always of one camera, and a shared one is estimated far better than many.

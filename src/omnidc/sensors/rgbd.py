@@ -206,6 +206,14 @@ def nearest_stamps(
     return sorted(pairs.items())
 
 
+def closest_gap(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the smallest difference between a stamp of one list and one of the other."""
+    ordered = np.sort(np.asarray(second, dtype=np.float64))
+    place = np.searchsorted(ordered, first)
+    below, above = ordered[np.maximum(place - 1, 0)], ordered[np.minimum(place, len(ordered) - 1)]
+    return float(np.minimum(np.abs(below - first), np.abs(above - first)).min())
+
+
 def tum(folder: Path, options: Options) -> Layout:
     """TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to colour by the driver."""
     # A download is often cut down: files that the lists name but that are not there are left out.
@@ -215,7 +223,7 @@ def tum(folder: Path, options: Options) -> Layout:
         raise InputError(f"None of the files that rgb.txt and depth.txt name is in {folder}.")
     pairs = nearest_stamps([t for t, _ in colors], [t for t, _ in depths], options.tolerance)
     if not pairs:
-        gap = min(abs(a - b) for a, _ in colors for b, _ in depths)
+        gap = closest_gap([t for t, _ in colors], [t for t, _ in depths])
         raise InputError(
             f"No depth map of {folder} is within {options.tolerance:g} s of a colour image (closest: {gap:.3g} s); "
             "raise --tolerance or check the clocks."

@@ -32,7 +32,7 @@ from omnidc.sensors.projection import (
     transform,
 )
 from omnidc.sensors.report import point_warnings
-from omnidc.sensors.rgbd import nearest_stamps, pose_from_quaternion
+from omnidc.sensors.rgbd import closest_gap, nearest_stamps, pose_from_quaternion
 from omnidc.sensors.source import Source
 
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
@@ -289,7 +289,7 @@ def bag_source(path: Path, options: BagOptions | None = None) -> Source:
             raise InputError(f"The topic {image_topic if not pictures else points_topic} of {path} holds no message.")
         pairs = nearest_stamps([p.stamp for p in pictures], [s.stamp for s in scans], options.tolerance)
         if not pairs:
-            gap = min(abs(p.stamp - s.stamp) for p in pictures for s in scans)
+            gap = closest_gap([p.stamp for p in pictures], [s.stamp for s in scans])
             raise InputError(
                 f"No message of {points_topic} is within {options.tolerance:g} s of an image of {image_topic} "
                 f"(closest: {gap:.3g} s); raise --tolerance or check the clocks."
