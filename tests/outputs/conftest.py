@@ -3,4 +3,4 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `scenes`
+sys.path.insert(0, str(Path(__file__).parent))  # for `posed_views`

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scenes import SIZE, K, wall_views
+from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import FileError, InputError
 from omnidc.outputs.colmap_dense import read_map, write_dense, write_map

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from scenes import SIZE, K, wall_views
+from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import FileError, InputError
 from omnidc.outputs.fuse import Cloud, agreement, fuse, neighbours, pixel_size, thin, write_cloud

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from scenes import SIZE, K, turned, wall_views
+from posed_views import SIZE, K, turned, wall_views
 
 from omnidc.errors import InputError
 from omnidc.outputs.nerfstudio import write_nerfstudio
@@ -88,7 +88,7 @@ def test_exports_without_poses_or_with_mixed_units_are_refused(tmp_path: Path) -
 
 def test_the_test_scene_is_a_plane() -> None:
     pose = turned(0.3, 0.2)
-    from scenes import plane_depth
+    from posed_views import plane_depth
 
     depth = plane_depth(pose, 3.0)
     v, u = 5, 7
