@@ -16,6 +16,7 @@ from PIL import Image
 
 import omnidc
 from omnidc.cli import main
+from omnidc.network.checkpoint import PACKAGED
 from omnidc.outputs.depth_io import read_depth
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
@@ -314,7 +315,6 @@ def test_bad_options(cli: Callable[..., Run], arguments: tuple[object, ...], sen
 
 
 def test_bad_checkpoints(cli: Callable[..., Run], tmp_path: Path) -> None:
-    pytest.importorskip("omnidc.network.checkpoint")
     from safetensors.numpy import save_file
 
     image, sparse = make_view(tmp_path)
@@ -377,7 +377,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
 def test_demo_runs_without_weights_and_says_so(
     cli: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnidc.completer.completer.WEIGHTS", tmp_path / "none")
+    monkeypatch.setitem(PACKAGED, "compact", tmp_path / "none")
     run = cli("demo", model=None)
     assert run.code == 0, run.err
     assert "not installed" in run.err

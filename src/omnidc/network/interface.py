@@ -22,7 +22,8 @@ from omnidc.integrate import SolveInfo
 
 @dataclass
 class Fields:
-    """What the network says of an image before integration; h = H / 4, w = W / 4, R resolutions."""
+    """What the network says of an image before integration; h × w is the integrator's grid (H / 4 at paper size,
+    H / 2 in the compact network), R the number of resolutions."""
 
     gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
