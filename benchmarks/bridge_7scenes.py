@@ -16,25 +16,15 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 from tqdm import tqdm
 
 from omnidc.completer import default_model, load
+from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.sensors.colmap import ColmapModel, Filters, open_model, pinhole_of
 from omnidc.sensors.projection import scatter
 from omnidc.sensors.rgbd import Options, open_recording
 
 Map = npt.NDArray[np.float32]
-
-
-def linear(sparse: Map) -> Map:
-    """Linear interpolation over the triangulated points, the nearest point's depth outside their hull."""
-    rows, columns = np.nonzero(sparse > 0)
-    where = np.stack([rows, columns], axis=1)
-    grid = np.mgrid[: sparse.shape[0], : sparse.shape[1]].reshape(2, -1).T
-    inside = LinearNDInterpolator(where, sparse[rows, columns])(grid)
-    nearest = NearestNDInterpolator(where, sparse[rows, columns])(grid)
-    return np.where(np.isfinite(inside), inside, nearest).reshape(sparse.shape).astype(np.float32)
 
 
 def sensor_depth(model: ColmapModel, registered: Map, shape: tuple[int, int]) -> Map:
@@ -83,7 +73,7 @@ def main() -> None:
         for label in rows:
             start = time.process_time()
             if label == "linear":
-                depth = linear(frame.sparse)
+                depth = linear(frame.image, frame.sparse)
             else:
                 depth = completer.complete(frame.image, frame.sparse, frame.intrinsics).depth
             seconds[label] += time.process_time() - start
