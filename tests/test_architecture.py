@@ -21,10 +21,10 @@ WALLS: dict[str, tuple[str, str]] = {
     "network": ("errors files integrate", "torch safetensors numpy transformers"),
     "images": ("errors", "numpy PIL"),
     "patterns": ("errors", "numpy cv2 scipy"),
-    "outputs": ("errors files frame", "numpy cv2 PIL trimesh OpenEXR scipy"),
+    "outputs": ("errors files frame images", "numpy cv2 PIL trimesh OpenEXR scipy"),
     "completer": ("errors files frame images integrate network outputs", "torch numpy PIL cv2"),
     "data": ("errors files frame outputs patterns", "numpy cv2 PIL h5py scipy torch"),
-    "sensors": ("errors files frame outputs", "numpy cv2 PIL scipy pycolmap rosbags laspy plyfile trimesh yaml"),
+    "sensors": ("errors files frame images outputs", "numpy cv2 PIL scipy pycolmap rosbags laspy plyfile trimesh yaml"),
     "scenes": ("errors files frame data outputs", "numpy cv2 PIL bpy mathutils tqdm"),
     "training": (
         "errors files frame integrate network data patterns outputs evaluation completer",
