@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from omnidc.errors import InputError
 from omnidc.sensors.projection import (
+    auto_footprint,
     backproject,
     drop_flying_pixels,
     hidden_points,
@@ -104,6 +105,15 @@ def test_points_known_to_be_seen_are_never_hidden() -> None:
     assert scatter(points, K, SHAPE, footprint=15)[0].max() == 2.0
     seen[-1] = True
     assert scatter(points, K, SHAPE, footprint=15, seen=seen)[0].max() == 6.0
+
+
+def test_the_window_follows_the_density_up_to_a_tenth_of_the_image() -> None:
+    assert auto_footprint(640 * 480, 1200, 640) == 2 * 32 + 1
+    assert auto_footprint(640 * 480, 30, 640) == 2 * 32 + 1
+    assert auto_footprint(4000 * 3000, 3000, 4000) == 2 * 126 + 1
+    assert auto_footprint(1242 * 200, 20000, 1242) == 2 * 7 + 1
+    with pytest.raises(InputError, match="footprint"):
+        scatter(np.array([[0.0, 0.0, 1.0]]), K, SHAPE, footprint=-1)
 
 
 def test_rigid_makes_few_digits_exact_and_inverts() -> None:

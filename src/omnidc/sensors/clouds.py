@@ -60,14 +60,15 @@ def _npy(path: Path) -> Array:
 
 
 def _ply(path: Path) -> Array:
-    import trimesh
-
     try:
-        loaded: Any = trimesh.load(path, process=False)
-        vertices = loaded.vertices
-    except Exception as error:  # trimesh raises whatever its parser stumbled on
-        raise FileError(f"{path} cannot be read as PLY ({error}).") from error
-    return np.asarray(vertices, dtype=np.float64).reshape(-1, 3)
+        import plyfile
+    except ImportError as error:
+        raise MissingExtraError("plyfile", "lidar", "Reading .ply files") from error
+    try:
+        vertex: Any = plyfile.PlyData.read(str(path))["vertex"]
+        return np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+    except Exception as error:  # its parser's own errors, UnicodeDecodeError, KeyError for a missing element
+        raise FileError(f"{path} cannot be read as a PLY with vertices x, y, z ({error}).") from error
 
 
 def _las(path: Path) -> Array:

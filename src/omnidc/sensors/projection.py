@@ -110,12 +110,16 @@ def transform(
 def auto_footprint(
     pixels: int,
     points: int,
+    long_side: int,
 ) -> int:
-    """Side of the window that bridges the gaps between points: four times their mean spacing, odd, at most 65."""
+    """Side of the window that bridges the gaps between points: four times their mean spacing, odd.
+
+    It is at most a tenth of the image's longer side: beyond that, things beside each other would count as in front.
+    """
     if points == 0:
         return 1
     spacing = (pixels / points) ** 0.5
-    return int(min(65, 2 * round(2 * spacing) + 1))
+    return 2 * int(min(round(2 * spacing), long_side // 20)) + 1
 
 
 def hidden_points(
@@ -123,7 +127,7 @@ def hidden_points(
     rows: npt.NDArray[np.int64],  # [N]
     depth: Array,  # [N] > 0
     shape: tuple[int, int],
-    footprint: int,
+    footprint: int,  # odd
     tolerance: float = HIDDEN_TOLERANCE,
 ) -> npt.NDArray[np.bool_]:
     """Return which points a nearer surface hides: a z-buffer whose gaps are bridged with a footprint.
@@ -173,9 +177,11 @@ def scatter(
     depth = kept[inside, 2]
     if footprint is None:
         area = (np.ptp(columns) + 1) * (np.ptp(rows) + 1)
-        footprint = auto_footprint(int(area), len(np.unique(rows * width + columns)))
+        footprint = auto_footprint(int(area), len(np.unique(rows * width + columns)), max(shape))
+    elif footprint < 0:
+        raise InputError(f"The footprint of the hidden-point test is a number of pixels, not {footprint}.")
     if footprint > 0:
-        hidden = hidden_points(columns, rows, depth, shape, footprint, tolerance)
+        hidden = hidden_points(columns, rows, depth, shape, footprint | 1, tolerance)  # a window needs a middle
         if seen is not None:
             hidden &= ~seen[front][inside]
         count.hidden = int(hidden.sum())
