@@ -13,7 +13,8 @@ from pathlib import Path
 import cv2, numpy as np, OpenEXR, PIL.Image
 from omnidc.errors import FileError
 from omnidc.outputs.depth_io import write_depth
-from omnidc.outputs.pointcloud import write_glb, write_ply
+from omnidc.outputs.ply import write_ply
+from omnidc.outputs.pointcloud import write_glb
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))

@@ -8,6 +8,7 @@ import pytest
 import trimesh
 
 from omnidc.errors import FileError, InputError
+from omnidc.outputs.ply import write_ply
 from omnidc.outputs.pointcloud import (
     check_intrinsics,
     ray_to_z,
@@ -15,7 +16,6 @@ from omnidc.outputs.pointcloud import (
     surface_mask,
     unproject,
     write_glb,
-    write_ply,
 )
 
 K = np.array([[100.0, 0, 31.5], [0, 110.0, 23.5], [0, 0, 1]])
@@ -81,7 +81,8 @@ def test_tiny_maps_are_surfaces(shape: tuple[int, int]) -> None:
 @pytest.mark.parametrize(("keep_edges", "dropped"), [(False, True), (True, False)])
 def test_ply_is_read_by_others_and_honours_the_edge_filter(keep_edges: bool, dropped: bool, tmp_path: Path) -> None:
     colors = np.random.default_rng(0).integers(0, 256, (*SHAPE, 3)).astype(np.uint8)
-    count = write_ply(tmp_path / "a.ply", step(), K, colors, keep_edges=keep_edges)
+    doubt = np.random.default_rng(1).random(SHAPE).astype(np.float32)
+    count = write_ply(tmp_path / "a.ply", step(), K, colors, doubt, keep_edges=keep_edges)
     cloud = trimesh.load(tmp_path / "a.ply")
     assert len(cloud.vertices) == count
     assert (count < step().size) == dropped
@@ -89,6 +90,11 @@ def test_ply_is_read_by_others_and_honours_the_edge_filter(keep_edges: bool, dro
     keep = surface_mask(step()) | keep_edges
     np.testing.assert_allclose(cloud.vertices, unproject(step(), K)[keep], atol=1e-6)
     assert (cloud.colors[:, :3] == colors[keep]).all()
+    raw = cloud.metadata["_ply_raw"]["vertex"]["data"]
+    np.testing.assert_array_equal(np.ravel(raw["uncertainty"]), doubt[keep])
+    facing = np.stack([np.ravel(raw[n]) for n in ("nx", "ny", "nz")], axis=1)
+    np.testing.assert_allclose(np.linalg.norm(facing, axis=1), 1, atol=1e-5)
+    assert (facing[:, 2] <= 0).all()
 
 
 def test_glb_is_a_surface_with_y_up_and_z_backward_and_no_bridge_over_the_edge(tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from omnidc.cli.complete import FORMATS
+from omnidc.cli.models import load_model
+
 if TYPE_CHECKING:
     from omnidc.completer import Completion, DepthCompleter
     from omnidc.frame import Frame
     from omnidc.outputs.views import View
     from omnidc.sensors.source import Source
 
-FORMATS = ("npy", "npz", "png", "exr", "pfm", "tiff", "ply", "glb", "preview")
 EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
 
 
@@ -105,7 +107,7 @@ def run(source: Source, job: Job) -> list[View]:
     todo = [name for name in names if name not in records or not _complete_on_disk(records[name], job, name)]
     if len(todo) < len(names):
         typer.echo(f"{len(names) - len(todo)} of {len(names)} are done already.")
-    completer = _load(job) if todo else None
+    completer = load_model(job.model, job.device) if todo else None
     failed: dict[str, str] = {}
     with tqdm(todo, unit="image", dynamic_ncols=True, disable=len(todo) < 2) as bar:
         for name in bar:
@@ -135,15 +137,6 @@ def run(source: Source, job: Job) -> list[View]:
     if failed and not views:
         raise typer.Exit(1)
     return views
-
-
-def _load(job: Job) -> DepthCompleter:
-    from omnidc.completer import default_model, load
-
-    name = job.model or default_model()
-    if job.model is None and name == "harmonic":
-        typer.echo("note: no trained weights are installed, so the integrator runs alone (--model harmonic).", err=True)
-    return load(name, job.device)
 
 
 def _read_records(path: Path) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnidc.cli.models import DeviceOption, ModelOption, load_model
+
 if TYPE_CHECKING:
-    from omnidc.completer import Completion, DepthCompleter, Inputs
+    from omnidc.completer import Completion, Inputs
 
 FORMATS = ("npy", "npz", "png", "exr", "pfm", "tiff", "ply", "glb", "preview")
 
@@ -22,13 +24,6 @@ class KeepInput(str, Enum):
 
 class Resize(str, Enum):
     nearest = "nearest"
-
-
-ModelOption = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help='"compact" (bundled), "harmonic" (no network) or a checkpoint file.'),
-]
-DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1" …')]
 
 
 def register(app: typer.Typer) -> None:
@@ -187,7 +182,7 @@ class _Job:
         given = self.prepare(image, sparse)
         typer.echo(f"input: {given.summary()}")
         _print_warnings(given.warnings)
-        completer = _load(model, device)
+        completer = load_model(model, device)
         [result] = completer.complete_inputs([given], **self.options)
         _print_warnings(result.warnings[len(given.warnings) :])
         outputs.save(result, paths)
@@ -234,7 +229,7 @@ class _Job:
             typer.echo(f"{len(pairs) - len(todo)} of {len(pairs)} are done already.")
         if not todo:
             return
-        completer = _load(model, device)
+        completer = load_model(model, device)
         failed: dict[str, str] = {}
         first = True
         try:
@@ -284,7 +279,7 @@ def demo(
     given = prepare(folder / "room.jpg", folder / "room_sparse.npz", camera)
     given.unit, given.note = "m", "metres, as the example says"
     typer.echo(f"input: {given.summary()}")
-    completer = _load(model, device)
+    completer = load_model(model, device)
     [result] = completer.complete_inputs([given])
     _print_warnings(result.warnings)
     for path in paths:
@@ -375,19 +370,6 @@ def _describe_safetensors(file: Path) -> list[str]:
         raise CheckpointError(f"{file} is truncated ({file.stat().st_size} of {end} bytes): download it again.")
     lines = [f"checkpoint: {count / 1e6:.2f} million numbers in {len(header)} tensors, {end / 1e6:.1f} MB"]
     return lines + [f"  {key}: {value}" for key, value in sorted(metadata.items())]
-
-
-def _load(model: str | None, device: str) -> DepthCompleter:
-    from omnidc.completer import default_model, load
-
-    name = default_model() if model is None else model
-    if model is None and name == "harmonic":
-        typer.echo(
-            "note: the weights of the compact network are not installed, so the integrator runs alone "
-            "(--model harmonic): smooth depth through the points, blind to the photograph.",
-            err=True,
-        )
-    return load(name, device)
 
 
 def _pairs(images: Path, sparse: Path) -> dict[str, tuple[Path, Path]]:

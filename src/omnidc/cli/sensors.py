@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidc.cli.bridge import EXPORTS, FORMATS, Job, check, fuse_views, run
+from omnidc.cli.bridge import EXPORTS, Job, check, fuse_views, run
+from omnidc.cli.complete import FORMATS
+from omnidc.cli.models import DeviceOption, ModelOption
 
 if TYPE_CHECKING:
     from omnidc.outputs.views import View
@@ -20,11 +22,6 @@ Check = Annotated[
 Formats = Annotated[
     list[str] | None, typer.Option("--format", "-f", help=f"What to write (repeatable): {', '.join(FORMATS)}.")
 ]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help='"compact" (bundled), "harmonic" (no network) or a checkpoint file.'),
-]
-Device = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1" …')]
 MaxSide = Annotated[int | None, typer.Option(help="Shrink images to this; results have the smaller size.")]
 KeepInput = Annotated[str, typer.Option(help="soft: the network may overrule points; hard: pass through all of them.")]
 Far = Annotated[float | None, typer.Option(help="Largest depth in the result.")]
@@ -84,8 +81,8 @@ def colmap(
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
-    model: Model = None,
-    device: Device = "auto",
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
 ) -> None:
     """Dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
     from omnidc.sensors.colmap import Filters, open_model
@@ -157,8 +154,8 @@ def lidar(
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
-    model: Model = None,
-    device: Device = "auto",
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
 ) -> None:
     """Dense depth from LiDAR scans and photographs; points that nearer things hide are dropped."""
     from functools import partial
@@ -210,8 +207,8 @@ def radar(
     keep_edges: KeepEdges = False,
     confidence: Confidence = False,
     turntable: Turntable = False,
-    model: Model = None,
-    device: Device = "auto",
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
 ) -> None:
     """Dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
     from functools import partial
@@ -259,8 +256,8 @@ def rgbd(
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
-    model: Model = None,
-    device: Device = "auto",
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
 ) -> None:
     """Fill and clean the depth of RGB-D recordings: TUM, ScanNet, 7-Scenes, BOP, ARKit apps, RealSense, Azure."""
     from omnidc.errors import ConfigError
@@ -312,8 +309,8 @@ def bag(
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
-    model: Model = None,
-    device: Device = "auto",
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
 ) -> None:
     """Dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
     from omnidc.errors import FileError

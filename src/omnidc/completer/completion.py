@@ -15,7 +15,8 @@ import numpy.typing as npt
 from omnidc.errors import FileError, InputError
 from omnidc.files import atomic_path
 from omnidc.outputs.depth_io import CODECS, write_depth
-from omnidc.outputs.pointcloud import check_intrinsics, surface_mask, unproject, write_glb, write_ply
+from omnidc.outputs.ply import write_ply
+from omnidc.outputs.pointcloud import check_intrinsics, surface_mask, unproject, write_glb
 from omnidc.outputs.preview import preview
 
 FloatMap = npt.NDArray[np.float32]
@@ -112,7 +113,7 @@ class Completion:
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
             _write_picture(path, self.preview())
         elif suffix == ".ply":
-            write_ply(path, self.depth, self._camera(None), self.image, keep_edges=keep_edges)
+            write_ply(path, self.depth, self._camera(None), self.image, self.uncertainty, keep_edges=keep_edges)
         elif suffix == ".glb":
             write_glb(path, self.depth, self._camera(None), self.image, keep_edges=keep_edges)
         elif suffix == ".json":

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.files import atomic_path
 from omnidc.images import read_image
 from omnidc.outputs.normals import depth_normals
+from omnidc.outputs.ply import write_points
 from omnidc.outputs.pointcloud import surface_mask, unproject
 from omnidc.outputs.views import View, common_unit
 
@@ -142,33 +142,6 @@ def pixel_size(views: list[View]) -> float:
     """Return the median extent of a pixel on its surface, z / f: a natural voxel."""
     sizes = [float(np.median(view.depth()[::8, ::8])) / view.intrinsics[0, 0] for view in views[:20]]
     return float(np.median(sizes))
-
-
-def write_points(
-    path: Path,
-    points: npt.NDArray[np.floating],  # [N, 3]
-    colors: npt.NDArray[np.uint8] | None = None,  # [N, 3]
-    normals: npt.NDArray[np.floating] | None = None,  # [N, 3]
-    uncertainty: npt.NDArray[np.floating] | None = None,  # [N]
-) -> None:
-    """Write a binary PLY with whatever is known of each point."""
-    fields: list[tuple[str, str, npt.NDArray[np.generic]]] = [
-        (axis, "<f4", points[:, i]) for i, axis in enumerate("xyz")
-    ]
-    if normals is not None:
-        fields += [(f"n{axis}", "<f4", normals[:, i]) for i, axis in enumerate("xyz")]
-    if colors is not None:
-        fields += [(name, "u1", colors[:, i]) for i, name in enumerate(("red", "green", "blue"))]
-    if uncertainty is not None:
-        fields.append(("uncertainty", "<f4", uncertainty))
-    table = np.empty(len(points), dtype=[(name, kind) for name, kind, _ in fields])
-    for name, _, values in fields:
-        table[name] = values
-    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
-    lines += [f"property {'float' if kind == '<f4' else 'uchar'} {name}" for name, kind, _ in fields]
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        stream.write(("\n".join([*lines, "end_header"]) + "\n").encode("ascii"))
-        stream.write(table.tobytes())
 
 
 def write_cloud(path: Path, cloud: Cloud) -> None:

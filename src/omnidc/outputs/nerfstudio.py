@@ -17,7 +17,7 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.files import atomic_path
 from omnidc.outputs.depth_io import write_depth
-from omnidc.outputs.fuse import write_points
+from omnidc.outputs.ply import write_points
 from omnidc.outputs.views import View, common_unit, place_image
 
 UNIT_FACTOR = 1e-3

@@ -137,31 +137,6 @@ def _extremes(values: Array, radius: int) -> tuple[Array, Array]:
     return cv2.erode(values, kernel), cv2.dilate(values, kernel)
 
 
-def write_ply(
-    path: str | Path,
-    depth: Array,  # [H, W]
-    intrinsics: Array,
-    colors: Array,  # uint8 [H, W, 3]
-    *,
-    keep_edges: bool = False,
-) -> int:
-    """Write a binary point cloud (camera frame, x right, y down, z forward); return the number of points."""
-    keep = _kept(depth, keep_edges)
-    vertices = np.empty(int(keep.sum()), [("xyz", "<f4", 3), ("rgb", "u1", 3)])
-    vertices["xyz"] = unproject(depth, intrinsics)[keep]
-    vertices["rgb"] = colors[keep]
-    header = (
-        f"ply\nformat binary_little_endian 1.0\ncomment omnidc; camera frame: x right, y down, z forward\n"
-        f"element vertex {len(vertices)}\n"
-        "property float x\nproperty float y\nproperty float z\n"
-        "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n"
-    )
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        stream.write(header.encode("ascii"))
-        stream.write(vertices.tobytes())
-    return len(vertices)
-
-
 def write_glb(
     path: str | Path,
     depth: Array,  # [H, W]
@@ -176,7 +151,7 @@ def write_glb(
     """
     height, width = depth.shape
     step = max(1, int(np.ceil(np.sqrt(height * width / GLB_VERTICES))))
-    keep = _kept(depth, keep_edges)[::step, ::step]
+    keep = kept_pixels(depth, keep_edges)[::step, ::step]
     positions = (unproject(depth, intrinsics)[::step, ::step] * np.array([1, -1, -1], np.float32))[keep]
     v, u = np.mgrid[:height:step, :width:step]
     texture = np.stack([(u + 0.5) / width, (v + 0.5) / height], -1).astype(np.float32)[keep]
@@ -193,7 +168,8 @@ def write_glb(
     return len(triangles)
 
 
-def _kept(depth: Array, keep_edges: bool) -> npt.NDArray[np.bool_]:
+def kept_pixels(depth: Array, keep_edges: bool) -> npt.NDArray[np.bool_]:
+    """Pixels that become points: those of surfaces, or (`keep_edges`) all that have a depth."""
     return np.isfinite(depth) & (depth > 0) if keep_edges else surface_mask(depth)
 
 

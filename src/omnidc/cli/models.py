@@ -1,0 +1,30 @@
+"""What every command that runs a model shares: its options, and loading it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from omnidc.completer import DepthCompleter
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help='"compact" (bundled), "harmonic" (no network) or a checkpoint file.'),
+]
+DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1" …')]
+
+
+def load_model(model: str | None, device: str) -> DepthCompleter:
+    """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
+    from omnidc.completer import default_model, load
+
+    name = default_model() if model is None else model
+    if model is None and name == "harmonic":
+        typer.echo(
+            "note: the weights of the compact network are not installed, so the integrator runs alone "
+            "(--model harmonic): smooth depth through the points, blind to the photograph.",
+            err=True,
+        )
+    return load(name, device)
