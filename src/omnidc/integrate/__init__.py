@@ -1,1 +1,14 @@
+"""The multi-resolution depth integrator, usable alone.
 
+    from omnidc.integrate import integrate
+    log_depth, info = integrate(gradients, observed, mask, confidence, weights)
+
+`energy` defines the problem, `solve` and `multigrid` solve it, `layer` makes it differentiable, `reference` is the
+slow and obvious twin that the tests compare with, `gallery` holds problems that tests and benchmarks share.
+"""
+
+from omnidc.integrate.energy import System
+from omnidc.integrate.layer import ALPHA, integrate
+from omnidc.integrate.solve import ConvergenceWarning, SolveInfo, solve
+
+__all__ = ["ALPHA", "ConvergenceWarning", "SolveInfo", "System", "integrate", "solve"]

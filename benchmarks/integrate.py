@@ -1,0 +1,142 @@
+"""Iterations, speed and memory of the depth integrator; every ratio is measured side by side in this run.
+
+    python benchmarks/integrate.py [--quick]
+
+Times are medians of process CPU seconds and of wall seconds; the stopping rule is the same for all iterative solvers
+(relative residual 1e-5). The tables are Markdown, ready for docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from scipy.sparse.linalg import spsolve
+
+from omnidc.integrate import integrate
+from omnidc.integrate.gallery import Problem, stepped_surface
+from omnidc.integrate.reference import Reference
+
+GRIDS = [(60, 80), (120, 160), (240, 320), (480, 640), (960, 1280)]
+DENSITIES: list[int | float] = [5, 0.0003, 0.001, 0.007, 0.05]
+
+
+def median_seconds(job: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Wall and CPU seconds, median over repeats after one warm-up."""
+    job()
+    walls, cpus = [], []
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        job()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return sorted(walls)[repeats // 2], sorted(cpus)[repeats // 2]
+
+
+def iteration_table(grids: list[tuple[int, int]]) -> int:
+    print("\n### Iterations to a relative residual of 1e-5 (uniform / random weights)\n")
+    print("| grid | " + " | ".join(f"{d} points" if d >= 1 else f"{100 * d:g} %" for d in DENSITIES) + " |")
+    print("|---" * (len(DENSITIES) + 1) + "|")
+    worst = 0
+    for height, width in grids:
+        cells = []
+        for density in DENSITIES:
+            counts = []
+            for weights in ("uniform", "random"):
+                p = stepped_surface(height, width, points=density, weights=weights)  # type: ignore[arg-type]
+                counts.append(int(integrate(*p.arguments(), on_failure="raise")[1].iterations))
+            worst = max(worst, *counts)
+            cells.append(f"{counts[0]} / {counts[1]}")
+        print(f"| {height}×{width} | " + " | ".join(cells) + " |", flush=True)
+    return worst
+
+
+def against_others(height: int, width: int, density: float, repeats: int) -> None:
+    p = stepped_surface(height, width, points=density)
+    reference = Reference(
+        [g[0].double().numpy() for g in p.gradients],
+        p.observed[0, 0].double().numpy(),
+        (5 * p.mask * p.confidence)[0, 0].double().numpy(),
+        [w[0].double().numpy() for w in p.weights],
+    )
+    jobs: dict[str, Callable[[], object]] = {
+        "multigrid": lambda: integrate(*p.arguments()),
+        "plain CG": lambda: integrate(*p.arguments(), method="cg"),
+        "Jacobi CG": lambda: integrate(*p.arguments(), method="jacobi"),
+        "scipy spsolve": lambda: spsolve(reference.matrix.tocsc(), reference.rhs),
+    }
+    base: tuple[float, float] | None = None
+    for name, job in jobs.items():
+        wall, cpu = median_seconds(job, repeats if name != "scipy spsolve" else 1)
+        base = base or (wall, cpu)
+        print(
+            f"| {height}×{width}, {100 * density:g} % | {name} | {1e3 * wall:.0f} | {1e3 * cpu:.0f} | "
+            f"{wall / base[0]:.1f}× | {cpu / base[1]:.1f}× |",
+            flush=True,
+        )
+
+
+def backward_ratio(height: int, width: int, repeats: int) -> tuple[float, float]:
+    p = stepped_surface(height, width, points=0.001, weights="random")
+    leaves = [t.clone().requires_grad_() for t in (*p.gradients, *p.weights)]
+    upstream = torch.randn_like(p.observed)
+    forwards, backwards = [], []
+    for _ in range(repeats):
+        start = time.process_time()
+        x, _ = integrate(leaves[:3], p.observed, p.mask, p.confidence, leaves[3:])
+        middle = time.process_time()
+        x.backward(upstream)
+        forwards.append(middle - start)
+        backwards.append(time.process_time() - middle)
+    return sorted(forwards)[repeats // 2], sorted(backwards)[repeats // 2]
+
+
+def growth(repeats: int) -> float:
+    """Exponent of CPU time against pixels from 120×160 to 960×1280."""
+    seconds = []
+    for height, width in ((120, 160), (960, 1280)):
+        p: Problem = stepped_surface(height, width, points=0.001)
+        seconds.append(median_seconds(lambda p=p: integrate(*p.arguments()), repeats)[1])  # type: ignore[misc]
+    return math.log(seconds[1] / seconds[0]) / math.log(64)
+
+
+def largest() -> None:
+    p = stepped_surface(1080, 1920, points=0.0001)
+    _, info = integrate(*p.arguments(), on_failure="raise")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"1080×1920 unknowns: {int(info.iterations)} iterations, peak resident memory {peak:.2f} GB.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small grids and fewer repeats")
+    parser.add_argument("--largest", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.largest:
+        largest()
+        return
+    repeats = 3 if arguments.quick else 5
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    worst = iteration_table(GRIDS[:3] if arguments.quick else GRIDS)
+    print(f"\nMost iterations: {worst} (bar: 20).")
+    print("\n### Against other solvers, same system\n")
+    print("| system | solver | wall ms | CPU ms | wall, × multigrid | CPU, × multigrid |\n|---|---|---|---|---|---|")
+    against_others(120, 160, 0.0003, repeats)
+    if not arguments.quick:
+        against_others(240, 320, 0.0003, repeats)
+    forward, backward = backward_ratio(120, 160, repeats)
+    print(f"\nBackward / forward at 120×160, random weights: {backward / forward:.2f} (bar: 1.5).")
+    if not arguments.quick:
+        print(f"CPU time grows with pixels^{growth(repeats):.2f} from 120×160 to 960×1280 (bar: 1.1).")
+        # A process of its own, because peak memory is counted from its start.
+        subprocess.run([sys.executable, __file__, "--largest"], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The energy of the multi-resolution depth integrator and its normal equations.
+
+For the unknown log depth x on an h × w grid, measurements o with weights a = α m c, and at each resolution r < R
+gradients g_r with edge weights W_r,
+
+    E(x) = Σ a (x − o)² + Σ_r Σ W_r (∇ P_r x − g_r)²
+
+where P_r is average pooling by 2^r and ∇ takes backward differences (docs/conventions.md). Its minimum solves
+
+    A x = b,   A = diag(a) + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r,   b = a o + Σ_r P_rᵀ ∇ᵀ W_r g_r.
+
+Nothing here builds a matrix: A is applied by pooling, differencing, weighting and the transposes of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from omnidc.errors import InputError
+
+Edges = tuple[Tensor, Tensor]  # x-edges [B, 1, h, w - 1] and y-edges [B, 1, h - 1, w]
+
+
+def level_size(height: int, width: int, level: int) -> tuple[int, int]:
+    """Size of the grid pooled by 2^level; a last partial cell counts."""
+    scale = 2**level
+    return -(-height // scale), -(-width // scale)
+
+
+def pool(x: Tensor, level: int) -> Tensor:
+    """P_r: mean over the pixels that exist in each 2^r × 2^r block."""  # x: [B, C, h, w]
+    if level == 0:
+        return x
+    scale = 2**level
+    return F.avg_pool2d(x, scale, ceil_mode=True, count_include_pad=False)
+
+
+def pool_transpose(y: Tensor, level: int, size: tuple[int, int]) -> Tensor:
+    """P_rᵀ: spread each cell's value over its pixels, divided by their number."""  # y: [B, C, h_r, w_r]
+    if level == 0:
+        return y
+    scale, (height, width) = 2**level, size
+    if height % scale == 0 and width % scale == 0:
+        return F.interpolate(y, scale_factor=scale, mode="nearest").div_(scale * scale)
+    like = y.new_empty(()).expand(*y.shape[:2], height, width)
+    spread: Tensor = torch.ops.aten.avg_pool2d_backward(
+        y.contiguous(), like, [scale, scale], [scale, scale], [0, 0], True, False, None
+    )
+    return spread
+
+
+def differences(x: Tensor) -> Edges:
+    """∇ on the edges of a grid."""  # x: [B, C, h, w]
+    return x[..., :, 1:] - x[..., :, :-1], x[..., 1:, :] - x[..., :-1, :]
+
+
+def add_differences_transpose(out: Tensor, fx: Tensor, fy: Tensor) -> Tensor:
+    """out += ∇ᵀ f, in place: what flows over an edge arrives at its far end and leaves its near one."""
+    out[..., :, 1:] += fx
+    out[..., :, :-1] -= fx
+    out[..., 1:, :] += fy
+    out[..., :-1, :] -= fy
+    return out
+
+
+def add_laplacian(out: Tensor, x: Tensor, edges: Edges) -> Tensor:
+    """out += ∇ᵀ W ∇ x, in place."""
+    fx, fy = differences(x)
+    fx *= edges[0]
+    fy *= edges[1]
+    return add_differences_transpose(out, fx, fy)
+
+
+def split_edges(maps: Tensor) -> Edges:
+    """Edges of a [B, 2, h, w] map in the gradient convention: column 0 of x and row 0 of y are dropped."""
+    return maps[:, 0:1, :, 1:], maps[:, 1:2, 1:, :]
+
+
+def join_edges(edges: Edges) -> Tensor:
+    """Inverse of `split_edges`, with zeros in the dropped column and row."""
+    ex, ey = edges
+    return torch.cat([F.pad(ex, (1, 0, 0, 0)), F.pad(ey, (0, 0, 1, 0))], dim=1)
+
+
+@dataclass
+class System:
+    """A of the normal equations: symmetric, positive definite as soon as one measurement has weight."""
+
+    anchor: Tensor  # [B, 1, h, w] ≥ 0, a = α m c
+    edges: list[Edges]  # R pairs of edge weights ≥ 0, level r on its own grid
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return int(self.anchor.shape[-2]), int(self.anchor.shape[-1])
+
+    def apply(self, x: Tensor) -> Tensor:
+        """A x."""  # x: [B, C, h, w]; channels are independent right-hand sides
+        out = self.anchor * x
+        add_laplacian(out, x, self.edges[0])
+        if len(self.edges) > 1:
+            out += self._pooled_terms(x)
+        return out
+
+    def _pooled_terms(self, x: Tensor) -> Tensor:
+        """Σ_{r ≥ 1} P_rᵀ ∇ᵀ W_r ∇ P_r x."""
+        levels = len(self.edges)
+        scale = 2 ** (levels - 1)
+        if self.size[0] % scale == 0 and self.size[1] % scale == 0:
+            # P_r = P_1 … P_1 when no cell is partial: pool down step by step, add up on the way back.
+            pooled = [x]
+            for _ in range(1, levels):
+                pooled.append(F.avg_pool2d(pooled[-1], 2))
+            flow = add_laplacian(torch.zeros_like(pooled[-1]), pooled[-1], self.edges[-1])
+            for level in range(levels - 2, 0, -1):
+                flow = F.interpolate(flow, scale_factor=2, mode="nearest").mul_(0.25)
+                add_laplacian(flow, pooled[level], self.edges[level])
+            return F.interpolate(flow, scale_factor=2, mode="nearest").mul_(0.25)
+        out = torch.zeros_like(x)
+        for level in range(1, levels):
+            mean = pool(x, level)
+            flow = add_laplacian(torch.zeros_like(mean), mean, self.edges[level])
+            out += pool_transpose(flow, level, self.size)
+        return out
+
+    def gradient_rhs(self, gradients: Sequence[Edges]) -> Tensor:
+        """Σ_r P_rᵀ ∇ᵀ W_r g_r."""
+        out = torch.zeros_like(self.anchor)
+        for level, ((wx, wy), (gx, gy)) in enumerate(zip(self.edges, gradients, strict=True)):
+            flow = self.anchor.new_zeros(*self.anchor.shape[:2], *level_size(*self.size, level))
+            add_differences_transpose(flow, wx * gx, wy * gy)
+            out += pool_transpose(flow, level, self.size)
+        return out
+
+    def diagonal(self) -> Tensor:
+        """Diagonal of A; [B, 1, h, w]."""
+        out = self.anchor.clone()
+        for level, (wx, wy) in enumerate(self.edges):
+            # A pixel of a block of n enters the block's mean with 1/n, and the diagonal with its square.
+            degree = self.anchor.new_zeros(*self.anchor.shape[:2], *level_size(*self.size, level))
+            degree[..., :, 1:] += wx
+            degree[..., :, :-1] += wx
+            degree[..., 1:, :] += wy
+            degree[..., :-1, :] += wy
+            if level:
+                share = pool_transpose(torch.ones_like(degree), level, self.size)
+                degree = pool_transpose(degree, level, self.size) * share
+            out += degree
+        return out
+
+
+def check_shapes(anchor: Tensor, maps: Sequence[Tensor], what: str) -> None:
+    """Raise unless `maps` are the R levels [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉] of the grid of `anchor`."""
+    batch, _, height, width = anchor.shape
+    for level, tensor in enumerate(maps):
+        expected = (batch, 2, *level_size(height, width, level))
+        if tuple(tensor.shape) != expected:
+            raise InputError(
+                f"{what} of level {level} must have shape {list(expected)} for a {height}x{width} grid, "
+                f"not {list(tensor.shape)}."
+            )

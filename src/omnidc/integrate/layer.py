@@ -1,0 +1,122 @@
+"""The integrator as a differentiable layer: gradients by the implicit function theorem, one more solve.
+
+With x = A⁻¹ b and an upstream gradient v = ∂L/∂x, let λ = A⁻¹ v. Then, edge by edge and pixel by pixel,
+
+    ∂L/∂g_r = W_r ∇P_r λ          ∂L/∂W_r = (∇P_r λ) (g_r − ∇P_r x)
+    ∂L/∂o   = a λ                 ∂L/∂a   = λ (o − x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from omnidc.errors import InputError
+from omnidc.integrate.energy import System, check_shapes, differences, join_edges, pool, split_edges
+from omnidc.integrate.solve import Method, SolveInfo, preconditioner, solve
+
+ALPHA = 5.0  # weight of the measurements in the paper
+
+
+def lower_median(values: Tensor, mask: Tensor) -> Tensor:
+    """Median over the masked pixels of each image, the lower middle one; 0 without any. [B, 1, h, w] → [B, 1, 1, 1]."""
+    batch = values.shape[0]
+    masked = torch.where(mask, values, torch.nan).reshape(batch, -1)
+    return torch.nan_to_num(masked.nanmedian(dim=1).values, nan=0.0).reshape(batch, 1, 1, 1)
+
+
+class _Integrate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, options: dict[str, Any], anchor: Tensor, observed: Tensor, *maps: Tensor) -> Tensor:
+        levels = len(maps) // 2
+        gradients = [split_edges(g) for g in maps[:levels]]
+        edges = [(wx.contiguous(), wy.contiguous()) for wx, wy in map(split_edges, maps[levels:])]
+        system = System(anchor, edges)
+        # Solving for x − log median keeps float32 exact whatever the unit of the measurements.
+        shift = lower_median(observed, anchor > 0)
+        b = anchor * (observed - shift) + system.gradient_rhs(gradients)
+        M = preconditioner(system, options["solver"]["method"])
+        start = options["start"]
+        x, info = solve(
+            system,
+            b,
+            None if start is None else start - shift,
+            M=M,
+            **options["solver"],
+        )
+        options["info"] = info
+        ctx.system, ctx.M, ctx.solver, ctx.levels, ctx.fixed = system, M, options["solver"], levels, info.anchored
+        x = torch.where(info.anchored.reshape(-1, 1, 1, 1), x + shift, x)
+        ctx.save_for_backward(x, observed, *maps[:levels])
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        x, observed, *gradients = ctx.saved_tensors
+        system: System = ctx.system
+        lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **ctx.solver)
+        fixed = ctx.fixed.reshape(-1, 1, 1, 1)
+        d_anchor = torch.where(fixed, lam * (observed - x), 0) if ctx.needs_input_grad[1] else None
+        d_observed = torch.where(fixed, lam * system.anchor, 0) if ctx.needs_input_grad[2] else None
+        d_gradients: list[Tensor | None] = []
+        d_weights: list[Tensor | None] = []
+        for level, ((wx, wy), g) in enumerate(zip(system.edges, gradients, strict=True)):
+            lx, ly = differences(pool(lam, level))
+            d_gradients.append(join_edges((wx * lx, wy * ly)) if ctx.needs_input_grad[3 + level] else None)
+            if ctx.needs_input_grad[3 + ctx.levels + level]:
+                (gx, gy), (dx, dy) = split_edges(g), differences(pool(x, level))
+                d_weights.append(join_edges((lx * (gx - dx), ly * (gy - dy))))
+            else:
+                d_weights.append(None)
+        return None, d_anchor, d_observed, *d_gradients, *d_weights
+
+
+def integrate(
+    gradients: Sequence[Tensor],  # R × [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉], backward differences of x; channels x, y
+    observed: Tensor,  # [B, 1, h, w], o: log depth of the measurements, ignored where mask = 0
+    mask: Tensor,  # [B, 1, h, w], m: 1 = measured, 0 = not; bool or float
+    confidence: Tensor | None = None,  # [B, 1, h, w] ≥ 0, c: trust in each measurement; None = 1
+    weights: Sequence[Tensor] | None = None,  # like `gradients`, ≥ 0, W_r; None = 1 / R everywhere
+    *,
+    alpha: float | Tensor = ALPHA,  # α: a number, or a tensor that broadcasts against `mask`
+    start: Tensor | None = None,  # [B, 1, h, w], first guess of x, as from the last frame of a video
+    rtol: float = 1e-5,
+    max_iterations: int | None = None,
+    method: Method = "multigrid",
+    on_failure: Literal["raise", "warn", "ignore"] = "warn",
+) -> tuple[Tensor, SolveInfo]:
+    """Minimise the multi-resolution energy of `omnidc.integrate.energy`; differentiable in every tensor but `start`.
+
+    Returns log depth x [B, 1, h, w] and how the solve went (see `solve` for the stopping rule). Works for any h, w ≥ 1
+    and any number R ≥ 1 of resolutions. An image without any measurement of weight gets the solution of zero mean, and
+    `info.anchored` says so. The backward pass stops by the same rule.
+    """
+    if observed.ndim != 4 or observed.shape[1] != 1 or mask.shape != observed.shape:
+        raise InputError(
+            f"observed and mask must both be [B, 1, h, w], not {list(observed.shape)} and {list(mask.shape)}."
+        )
+    if not gradients:
+        raise InputError("The integrator needs gradients of at least one resolution.")
+    check_shapes(observed, gradients, "The gradients")
+    if weights is None:
+        weights = [torch.full_like(g, 1 / len(gradients)) for g in gradients]
+    elif len(weights) != len(gradients):
+        raise InputError(f"{len(gradients)} levels of gradients but {len(weights)} of weights were given.")
+    check_shapes(observed, weights, "The weights")
+    if any(bool((w < 0).any()) for w in weights) or (confidence is not None and bool((confidence < 0).any())):
+        raise InputError("Weights and confidences of the integrator must not be negative.")
+
+    known = mask > 0
+    anchor = mask.to(observed) * alpha if confidence is None else mask.to(observed) * confidence * alpha
+    observed = torch.where(known, observed, 0)
+    options: dict[str, Any] = {
+        "start": start,
+        "solver": {"rtol": rtol, "max_iterations": max_iterations, "method": method, "on_failure": on_failure},
+    }
+    x: Tensor = _Integrate.apply(options, anchor, observed, *gradients, *weights)  # type: ignore[no-untyped-call]
+    return x, options["info"]

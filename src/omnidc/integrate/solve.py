@@ -1,0 +1,143 @@
+"""Preconditioned conjugate gradients for the integrator, image by image within a batch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from omnidc.errors import ConvergenceError, InputError
+from omnidc.integrate.energy import System
+from omnidc.integrate.multigrid import Multigrid, anchored
+
+Method = Literal["multigrid", "jacobi", "cg"]
+Preconditioner = Callable[[Tensor], Tensor]
+
+
+class ConvergenceWarning(UserWarning):
+    """The solver stopped at its iteration limit before reaching the tolerance."""
+
+
+@dataclass(frozen=True)
+class SolveInfo:
+    """How a solve went; one entry per image of the batch."""
+
+    iterations: Tensor  # [B] int64
+    residuals: Tensor  # [K + 1, B], ‖r_k‖ / ‖b‖ after k iterations; constant from an image's own end on
+    converged: Tensor  # [B] bool
+    anchored: Tensor  # [B] bool, False = no measurement had weight, the solution is the one of zero mean
+
+
+def preconditioner(system: System, method: Method = "multigrid") -> Preconditioner:
+    """M⁻¹ by name: "multigrid" (a V-cycle), "jacobi" (the diagonal), "cg" (none)."""
+    if method == "multigrid":
+        return Multigrid(system)
+    if method == "jacobi":
+        inverse = 1 / system.diagonal().clamp_min(torch.finfo(system.anchor.dtype).tiny)
+        return lambda residual: inverse * residual
+    if method == "cg":
+        return lambda residual: residual
+    raise InputError(f'Unknown solver {method!r}: choose "multigrid", "jacobi" or "cg".')
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    """Inner product of each image: [B, 1, h, w] × 2 → [B, 1, 1, 1]."""
+    batch = x.shape[0]
+    return torch.bmm(x.reshape(batch, 1, -1), y.reshape(batch, -1, 1)).reshape(batch, 1, 1, 1)
+
+
+def solve(
+    system: System,
+    b: Tensor,  # [B, 1, h, w]
+    x0: Tensor | None = None,  # [B, 1, h, w]
+    *,
+    rtol: float = 1e-5,
+    max_iterations: int | None = None,
+    method: Method = "multigrid",
+    M: Preconditioner | None = None,
+    on_failure: Literal["raise", "warn", "ignore"] = "warn",
+    callback: Callable[[int, Tensor], None] | None = None,
+) -> tuple[Tensor, SolveInfo]:
+    """Solve A x = b.
+
+    Stopping rule: an image is done when ‖r‖₂ ≤ rtol ‖b‖₂, r being the residual that conjugate gradients carry along
+    (in float32 the true residual of a rounded x cannot fall much below 1e-7 ‖A‖ ‖x‖). Each image stops for itself, and
+    its result does not depend on the others of the batch. b = 0 gives x = 0 without an iteration.
+
+    max_iterations defaults to 100 with multigrid, 5000 otherwise. An image that is not done by then raises
+    `ConvergenceError` or warns `ConvergenceWarning`, by `on_failure`; `info.converged` says which.
+
+    Images without any anchored measurement have a singular A; for them the solution of zero mean is returned and
+    `info.anchored` is False. `M` reuses a preconditioner made before for the same system; `callback(k, x)` sees every
+    iterate.
+    """
+    batch = b.shape[0]
+    limit = max_iterations if max_iterations is not None else (100 if method == "multigrid" else 5000)
+    M = M or preconditioner(system, method)
+    fixed = anchored(system)
+    loose = (~fixed).reshape(batch, 1, 1, 1).to(b) if not bool(fixed.all()) else None
+
+    def project(r: Tensor) -> Tensor:
+        return r if loose is None else r - loose * r.mean((1, 2, 3), keepdim=True)
+
+    b = project(b)
+    norm = _dot(b, b).sqrt()
+    if not bool(torch.isfinite(norm).all()):
+        raise InputError("The integrator was given NaN or infinite gradients, weights or depths; check its inputs.")
+    if x0 is None:
+        x, r = torch.zeros_like(b), b.clone()
+    else:
+        x = project(x0.to(b)).clone()
+        r = project(b - system.apply(x))
+    # An image whose b is zero has the solution zero, whatever the start.
+    null = norm == 0
+    if bool(null.any()):
+        x, r = torch.where(null, 0, x), torch.where(null, 0, r)
+    scale = torch.where(null, 1, norm)
+    relative = _dot(r, r).sqrt() / scale
+    history = [relative.flatten()]
+    iterations = torch.zeros(batch, dtype=torch.int64, device=b.device)
+    active = relative > rtol
+    if bool(active.any()):
+        z = project(M(r))
+        p, rz = z.clone(), _dot(r, z)
+    for k in range(1, limit + 1):
+        if not bool(active.any()):
+            break
+        Ap = system.apply(p)
+        pAp = _dot(p, Ap)
+        step = torch.where(active & (pAp > 0), rz / pAp, 0)
+        x.addcmul_(step, p)
+        r.addcmul_(step, Ap, value=-1)
+        if loose is not None:
+            r = project(r)
+        iterations += active.flatten()
+        relative = torch.where(active, _dot(r, r).sqrt() / scale, relative)
+        history.append(relative.flatten())
+        if callback is not None:
+            callback(k, x)
+        active = active & (relative > rtol)
+        if not bool(active.any()):
+            break
+        z = project(M(r))
+        rz_next = _dot(r, z)
+        p = torch.where(rz != 0, rz_next / rz, 0) * p + z
+        rz = rz_next
+    if loose is not None:
+        x = project(x)
+
+    info = SolveInfo(iterations, torch.stack(history), ~active.flatten(), fixed)
+    if bool(active.any()) and on_failure != "ignore":
+        worst = float(relative[active].max())
+        message = (
+            f"The depth integrator stopped after {limit} iterations at a relative residual of {worst:.1e} "
+            f"(wanted {rtol:.0e}) in {int(active.sum())} of {batch} images; allow more iterations or a larger rtol."
+        )
+        if on_failure == "raise":
+            raise ConvergenceError(message)
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    return x, info

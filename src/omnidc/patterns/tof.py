@@ -1,0 +1,47 @@
+"""Time of flight on few pixels: a coarse grid of zones, each with one quantised depth."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from omnidc.patterns.numbers import Number, whole
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, median_depth, wrong
+
+
+def zone_means(depth: Depth, rows: int, columns: int) -> NDArray[np.float32]:  # [rows, columns]
+    """Mean of the known depths of each zone; 0 where there are none. Zones share the picture evenly."""
+    known = (depth > 0).astype(np.float32)
+    size = (columns, rows)
+    part = cv2.resize(known, size, interpolation=cv2.INTER_AREA)
+    total = cv2.resize(depth, size, interpolation=cv2.INTER_AREA)
+    return np.divide(total, part, out=np.zeros_like(total), where=part > 1e-6)
+
+
+def tof(rows: Number = (8, 64)) -> Pattern:
+    """Pattern: a grid of `rows` zones from top to bottom and as many across as keeps them square.
+
+    Per frame, a zone measures either the depth at its centre or the mean of its pixels (at depth edges that is a
+    surface that does not exist, and flagged), in steps of 0.1–2 % of the median depth. It stands at the zone's centre
+    pixel; none where the truth there is unknown.
+    """
+    number = whole(rows, "The number of rows of tof")
+
+    def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
+        depth = checked(depth)
+        h, w = depth.shape
+        zones_y = min(max(number.integer(rng), 1), h)
+        zones_x = min(max(round(zones_y * w / h), 1), w)
+        mixed = rng.random() < 0.5
+        step = np.float32(rng.uniform(0.001, 0.02) * median_depth(depth))
+        v = ((np.arange(zones_y) + 0.5) * h / zones_y).astype(np.intp)[:, None]
+        u = ((np.arange(zones_x) + 0.5) * w / zones_x).astype(np.intp)[None]
+        truth = depth[v, u]
+        value = zone_means(depth, zones_y, zones_x) if mixed else truth
+        value = np.maximum(np.rint(value / step), 1) * step
+        sparse = np.zeros_like(depth)
+        sparse[v, u] = np.where(truth > 0, value, np.float32(0))
+        return SparseSample(sparse, wrong(sparse, depth))
+
+    return draw
