@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from omnidc.errors import FileError
@@ -38,7 +39,9 @@ def advice(root: Path | None, copyleft: bool) -> list[str]:
             state = "left out (copyleft; --with-copyleft)"
         else:
             state = "present" if root is not None and present(source, root) else "missing"
-        lines.append(f"{state:<38}{source.name:<22}{source.licence:<22}{source.brings} ({source.origin} {source.package})")
+        lines.append(
+            f"{state:<38}{source.name:<22}{source.licence:<22}{source.brings} ({source.origin} {source.package})"
+        )
     wanted = missing(root, copyleft)
     if wanted:
         flag = " --with-copyleft" if copyleft else ""
@@ -54,7 +57,9 @@ def run(command: Sequence[str], folder: Path) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise FileError(f"Cannot run {command[0]}: {error.strerror or error}; install it or skip this source.") from error
+        raise FileError(
+            f"Cannot run {command[0]}: {error.strerror or error}; install it or skip this source."
+        ) from error
     if done.returncode:
         words = (done.stderr or done.stdout).strip().splitlines()
         raise FileError(f"`{' '.join(command)}` failed: {words[-1] if words else 'no message'}.")
@@ -186,7 +191,7 @@ def shrink(path: Path, side: int = MAX_SIDE) -> bool:
         picture = picture.convert("RGBA" if clear else "RGB")
     elif picture.mode not in ("RGB", "RGBA"):
         picture = picture.convert("RGB")
-    if picture.mode == "RGBA" and picture.getchannel("A").getextrema()[0] >= 250:
+    if picture.mode == "RGBA" and np.asarray(picture)[..., 3].min() >= 250:
         picture = picture.convert("RGB")
     scale = side / max(picture.size)
     if scale >= 1 and picture.mode == mode:

@@ -200,7 +200,10 @@ KINDS: dict[str, tuple[str, str]] = {
         r"letters box|flower box|plant box|cone|pedestrian railing|cafe (chair|table)|wood bank|fence",
     ),
     "street lamp": ("Lights", r"classic lamppost|park light|street (lamp|light)"),
-    "garden thing": ("Exterior", r"deck chair|wheelbarrow|stone lantern|rock|rowboat|garden hut|dog house|camping tent"),
+    "garden thing": (
+        "Exterior",
+        r"deck chair|wheelbarrow|stone lantern|rock|rowboat|garden hut|dog house|camping tent",
+    ),
 }
 
 MAX_MODEL_BYTES = 4_000_000  # larger ones take longer to load than a frame takes to render
@@ -292,9 +295,7 @@ def by_kind(models: list[Model]) -> dict[str, tuple[Model, ...]]:
     """Models sorted into `KINDS`."""
     return {
         kind: tuple(
-            model
-            for model in models
-            if model.category in categories.split("|") and re.fullmatch(pattern, model.name)
+            model for model in models if model.category in categories.split("|") and re.fullmatch(pattern, model.name)
         )
         for kind, (categories, pattern) in KINDS.items()
     }

@@ -179,7 +179,11 @@ def import_model(model: Model) -> Any:
     before = set(bpy.data.objects)
     try:
         bpy.ops.wm.obj_import(
-            filepath=str(model.path), forward_axis="NEGATIVE_Z", up_axis="Y", use_split_objects=False, use_split_groups=False
+            filepath=str(model.path),
+            forward_axis="NEGATIVE_Z",
+            up_axis="Y",
+            use_split_objects=False,
+            use_split_groups=False,
         )
     except RuntimeError:
         return None
@@ -188,9 +192,11 @@ def import_model(model: Model) -> Any:
     if not meshes:
         return None
     data = meshes[0].data
-    points = np.empty(3 * len(data.vertices), dtype=np.float32)
-    data.vertices.foreach_get("co", points)
-    points = points.reshape(-1, 3) @ np.array(meshes[0].matrix_world.to_3x3(), dtype=np.float32).T
+    flat = np.empty(3 * len(data.vertices), dtype=np.float32)
+    data.vertices.foreach_get("co", flat)
+    points: npt.NDArray[np.floating] = (
+        flat.reshape(-1, 3) @ np.array(meshes[0].matrix_world.to_3x3(), dtype=np.float32).T
+    )
     if len(model.rotation) == 9:
         turn = np.array(model.rotation, dtype=np.float32).reshape(3, 3)  # given for y up
         points = points @ (_Y_UP @ turn @ _Y_UP.T).T

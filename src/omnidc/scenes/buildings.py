@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from omnidc.scenes.description import Material, Rng, Scene
 from omnidc.scenes.materials import Kit, dark_glass, glowing, plain, steel
 from omnidc.scenes.primitives import Box, boxes, mesh
@@ -28,7 +26,10 @@ def facade(rng: Rng, length: float, height: float, depth: float) -> dict[str, li
         w, t = (bay * 0.85, storey * 0.75) if shop and ground else (wide, tall)
         z0 = z + (0.3 if shop and ground else (storey - t) / 2)
         z1 = min(z0 + t, z + storey - 0.1)
-        parts["wall"] += [(-length / 2, 0, z, length / 2, depth, z0), (-length / 2, 0, z1, length / 2, depth, z + storey)]
+        parts["wall"] += [
+            (-length / 2, 0, z, length / 2, depth, z0),
+            (-length / 2, 0, z1, length / 2, depth, z + storey),
+        ]
         left = -length / 2
         for k in range(columns):
             x = -length / 2 + (k + 0.5) * bay
@@ -54,12 +55,24 @@ def facade(rng: Rng, length: float, height: float, depth: float) -> dict[str, li
     return parts
 
 
-def build_house(scene: Scene, rng: Rng, kit: Kit, position: tuple[float, float, float], yaw: float, length: float, depth: float, height: float) -> None:
+def build_house(
+    scene: Scene,
+    rng: Rng,
+    kit: Kit,
+    position: tuple[float, float, float],
+    yaw: float,
+    length: float,
+    depth: float,
+    height: float,
+) -> None:
     """A house whose front is at `position`, facing −y before the turn."""
     skin = 0.4
     parts = facade(rng, length, height, skin)
     wall = kit.material(rng, "facade")
-    parts["wall"] += [(-length / 2, skin, 0, length / 2, depth, height), (-length / 2, 0, -FOOTING, length / 2, depth, 0)]
+    parts["wall"] += [
+        (-length / 2, skin, 0, length / 2, depth, height),
+        (-length / 2, 0, -FOOTING, length / 2, depth, 0),
+    ]
     glass = dark_glass(rng)
     if scene.sky.night and rng.random() < 0.6:
         glass = glowing((1.0, 0.8, 0.5), float(rng.uniform(0.1, 0.6)))
@@ -71,7 +84,14 @@ def build_house(scene: Scene, rng: Rng, kit: Kit, position: tuple[float, float, 
     if roof < 0.45:
         rise, over = rng.uniform(1, 3.5), 0.4
         x, y0, y1 = length / 2 + over, -over, depth + over
-        points = [(-x, y0, height), (x, y0, height), (x, y1, height), (-x, y1, height), (-x, (y0 + y1) / 2, height + rise), (x, (y0 + y1) / 2, height + rise)]
+        points = [
+            (-x, y0, height),
+            (x, y0, height),
+            (x, y1, height),
+            (-x, y1, height),
+            (-x, (y0 + y1) / 2, height + rise),
+            (x, (y0 + y1) / 2, height + rise),
+        ]
         shape = mesh(points, [(0, 1, 5, 4), (2, 3, 4, 5), (3, 2, 1, 0)], [(0, 4, 3), (1, 2, 5)])
         scene.add(shape, kit.material(rng, "roof"), position, yaw)
     else:

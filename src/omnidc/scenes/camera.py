@@ -70,7 +70,7 @@ def frame_size(width: int, height: int, lens: str, wide_driving: bool) -> tuple[
         return width, height
     ratio = 1242 / 375
     side = np.sqrt(width * height * ratio)
-    return int(round(side / 8)) * 8, int(round(side / ratio / 8)) * 8
+    return round(float(side) / 8) * 8, round(float(side) / ratio / 8) * 8
 
 
 def draw_view(rng: Rng, spot: Viewpoint, width: int, height: int, wide_driving: bool = False) -> View:

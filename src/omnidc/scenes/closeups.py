@@ -23,12 +23,18 @@ def build_closeup(rng: Rng, kit: Kit) -> Scene:
     theme = str(rng.choice(["kitchen", "office", "living", "bathroom"]))
     shelf = bool(rng.random() < 0.35)
     if shelf:
-        piece = bookcase(rng, finish, float(rng.uniform(0.7, 1.8)), float(rng.uniform(0.25, 0.45)), float(rng.uniform(1.0, 2.1)))
-        spot = room.floor.claim(Footprint(float(rng.normal(0, 0.3)), depth / 2 - piece.depth / 2 - 0.02, piece.width, piece.depth))
+        piece = bookcase(
+            rng, finish, float(rng.uniform(0.7, 1.8)), float(rng.uniform(0.25, 0.45)), float(rng.uniform(1.0, 2.1))
+        )
+        spot = room.floor.claim(
+            Footprint(float(rng.normal(0, 0.3)), depth / 2 - piece.depth / 2 - 0.02, piece.width, piece.depth)
+        )
         for where, height, clearance in piece.supports(spot.x, spot.y, 0, spot.yaw):
             fill_shelf(scene, rng, kit, where, height, clearance, theme)
     else:
-        piece = table(rng, finish, float(rng.uniform(0.8, 2)), float(rng.uniform(0.6, 1)), float(rng.uniform(0.45, 0.9)))
+        piece = table(
+            rng, finish, float(rng.uniform(0.8, 2)), float(rng.uniform(0.6, 1)), float(rng.uniform(0.45, 0.9))
+        )
         y = depth / 2 - piece.depth / 2 - 0.03 if rng.random() < 0.5 else float(rng.normal(0, 0.3))
         spot = room.floor.claim(Footprint(float(rng.normal(0, 0.3)), y, piece.width, piece.depth))
         _lay(scene, rng, kit, piece, spot, theme)
@@ -46,8 +52,16 @@ def build_closeup(rng: Rng, kit: Kit) -> Scene:
         away = float(np.exp(rng.uniform(np.log(0.3), np.log(1.3))))
         angle = rng.uniform(-2.4, -0.7) if shelf else rng.uniform(0, 6.3)
         rise = rng.normal(0, 0.2) if shelf else rng.uniform(0.1, 1.2)
-        eye = (x + np.cos(angle) * away * np.cos(rise), y + np.sin(angle) * away * np.cos(rise), target[2] + away * np.sin(rise) + 0.05)
-        eye = (float(np.clip(eye[0], -width / 2 + 0.1, width / 2 - 0.1)), float(np.clip(eye[1], -depth / 2 + 0.1, depth / 2 - 0.1)), float(np.clip(eye[2], 0.1, room.height - 0.15)))
+        eye = (
+            x + np.cos(angle) * away * np.cos(rise),
+            y + np.sin(angle) * away * np.cos(rise),
+            target[2] + away * np.sin(rise) + 0.05,
+        )
+        eye = (
+            float(np.clip(eye[0], -width / 2 + 0.1, width / 2 - 0.1)),
+            float(np.clip(eye[1], -depth / 2 + 0.1, depth / 2 - 0.1)),
+            float(np.clip(eye[2], 0.1, room.height - 0.15)),
+        )
         return Viewpoint(eye, target, float(rng.normal(0, 0.12)), "close" if rng.random() < 0.7 else "indoor")
 
     scene.viewpoints = draw

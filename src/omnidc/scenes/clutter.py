@@ -38,7 +38,14 @@ def vessel(rng: Rng, kit: Kit) -> Piece:
         profile = [(1e-4, 0), *zip(swell, zs)]
     else:
         inner = radius * 0.9
-        profile = [(1e-4, 0), (radius, 0.003), (radius, height * 0.5), (inner, height * 0.5), (inner, 0.008), (1e-4, 0.008)]
+        profile = [
+            (1e-4, 0),
+            (radius, 0.003),
+            (radius, height * 0.5),
+            (inner, height * 0.5),
+            (inner, 0.008),
+            (1e-4, 0.008),
+        ]
     shape = lathe(profile)
     reach = float(shape.bounds[1, 0] - shape.bounds[0, 0])
     look = plain(rng) if rng.random() < 0.6 else kit.material(rng, "print", tile=float(height * 2))
@@ -90,19 +97,31 @@ def screen(rng: Rng, kit: Kit) -> Piece:
     width = float(rng.uniform(0.4, 0.9))
     height = width * 0.6
     dark = Material(colour=(0.02, 0.02, 0.022), roughness=0.35)
-    case = merge([
-        transformed(boxes([(-width / 2, 0, 0, width / 2, 0.03, height)]), (0, 0, 0.1)),
-        boxes([(-0.03, 0, 0, 0.03, 0.02, 0.12), (-0.12, -0.08, 0, 0.12, 0.08, 0.012)]),
-    ])
+    case = merge(
+        [
+            transformed(boxes([(-width / 2, 0, 0, width / 2, 0.03, height)]), (0, 0, 0.1)),
+            boxes([(-0.03, 0, 0, 0.03, 0.02, 0.12), (-0.12, -0.08, 0, 0.12, 0.08, 0.012)]),
+        ]
+    )
     face = boxes([(-width / 2 + 0.012, -0.002, 0.112, width / 2 - 0.012, 0, 0.088 + height)])
     shown = Material(texture=kit.texture(rng, "print"), tile=width, emission=float(rng.uniform(0.5, 3)))
-    return Piece(width, 0.2, height + 0.1, [(case, dark), (face, shown if rng.random() < 0.6 else Material(colour=(0.01, 0.01, 0.012), roughness=0.1))])
+    return Piece(
+        width,
+        0.2,
+        height + 0.1,
+        [(case, dark), (face, shown if rng.random() < 0.6 else Material(colour=(0.01, 0.01, 0.012), roughness=0.1))],
+    )
 
 
 def ball(rng: Rng, kit: Kit) -> Piece:
     """A ball or fruit."""
     radius = float(rng.uniform(0.02, 0.09))
-    return Piece(2 * radius, 2 * radius, 2 * radius, [(sphere(radius), plain(rng) if rng.random() < 0.6 else kit.anything(rng, 0.3))])
+    return Piece(
+        2 * radius,
+        2 * radius,
+        2 * radius,
+        [(sphere(radius), plain(rng) if rng.random() < 0.6 else kit.anything(rng, 0.3))],
+    )
 
 
 def small_thing(rng: Rng, kit: Kit, theme: str, largest: float) -> Piece:
@@ -151,7 +170,9 @@ def strew(
             scene.add(cable, steel(rng), (support.x, support.y, height), support.yaw)
 
 
-def fill_shelf(scene: Scene, rng: Rng, kit: Kit, support: Footprint, height: float, clearance: float, theme: str) -> None:
+def fill_shelf(
+    scene: Scene, rng: Rng, kit: Kit, support: Footprint, height: float, clearance: float, theme: str
+) -> None:
     """A row of upright books, or small things, or nothing."""
     kind = rng.random()
     if kind < 0.2:
@@ -165,7 +186,9 @@ def fill_shelf(scene: Scene, rng: Rng, kit: Kit, support: Footprint, height: flo
                 return
             if one.height < clearance and one.depth < support.depth:
                 u, v = x + one.width / 2, -support.depth / 2 + one.depth / 2 + rng.uniform(0, 0.02)
-                one.stand(scene, float(support.x + c * u - s * v), float(support.y + s * u + c * v), height, support.yaw)
+                one.stand(
+                    scene, float(support.x + c * u - s * v), float(support.y + s * u + c * v), height, support.yaw
+                )
                 x += one.width + 0.001
     strew(scene, rng, kit, support, height, int(rng.integers(1, 6)), theme, clearance, largest=min(0.4, support.depth))
 

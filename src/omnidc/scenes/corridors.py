@@ -26,8 +26,13 @@ def railing(scene: Scene, rng: Rng, start: tuple[float, float, float], end: tupl
             foot = low + (high - low) * t
             bars.append(tube([foot, foot + up], radius, 5, caps=False))
     else:
-        bars += [tube([low + up * k, high + up * k], radius, 5) for k in np.linspace(0.25, 0.85, int(rng.integers(2, 6)))]
-        bars += [tube([low + (high - low) * t, low + (high - low) * t + up], 0.018, 6) for t in np.linspace(0, 1, max(2, count // 8))]
+        bars += [
+            tube([low + up * k, high + up * k], radius, 5) for k in np.linspace(0.25, 0.85, int(rng.integers(2, 6)))
+        ]
+        bars += [
+            tube([low + (high - low) * t, low + (high - low) * t + up], 0.018, 6)
+            for t in np.linspace(0, 1, max(2, count // 8))
+        ]
     scene.add(merge(bars), steel(rng))
 
 
@@ -38,7 +43,9 @@ def stairs(scene: Scene, rng: Rng, kit: Kit, room: Room) -> None:
     if steps < 4:
         return
     x0, y1 = -room.width / 2 + 0.8, room.depth / 2
-    treads: list[Box] = [(x0 + k * run, y1 - width, max(0, (k - 1) * rise), x0 + (k + 1) * run, y1, (k + 1) * rise) for k in range(steps)]
+    treads: list[Box] = [
+        (x0 + k * run, y1 - width, max(0, (k - 1) * rise), x0 + (k + 1) * run, y1, (k + 1) * rise) for k in range(steps)
+    ]
     scene.add(boxes(treads), kit.material(rng, str(rng.choice(["wood", "floor", "rock"]))))
     length = steps * run
     room.floor.claim(Footprint(x0 + length / 2, y1 - width / 2, length + 0.8, width + 0.1))
@@ -54,13 +61,27 @@ def build_corridor(rng: Rng, kit: Kit) -> Scene:
     else:
         width, depth, height = rng.uniform(1.3, 2.8), rng.uniform(6, 22), rng.uniform(2.3, 3.2)
     doors = 0.1 if hall else 0.35
-    room = build_shell(scene, rng, kit, float(width), float(depth), float(height), windows=0.35 if hall else 0.15, doors=doors, lamps=1.2)
+    room = build_shell(
+        scene,
+        rng,
+        kit,
+        float(width),
+        float(depth),
+        float(height),
+        windows=0.35 if hall else 0.15,
+        doors=doors,
+        lamps=1.2,
+    )
     reserve_doors(room)
     finish = kit.finishes(rng)
     if hall:
         if rng.random() < 0.6:
             thick = float(rng.uniform(0.12, 0.5))
-            column = cylinder(thick / 2, float(height)) if rng.random() < 0.5 else boxes([(-thick / 2, -thick / 2, 0, thick / 2, thick / 2, float(height))])
+            column = (
+                cylinder(thick / 2, float(height))
+                if rng.random() < 0.5
+                else boxes([(-thick / 2, -thick / 2, 0, thick / 2, thick / 2, float(height))])
+            )
             look = kit.wall(rng)
             for x in np.arange(-width / 2 + 2.5, width / 2 - 1.5, rng.uniform(3, 5)):
                 for y in np.arange(-depth / 2 + 2.5, depth / 2 - 1.5, rng.uniform(3, 6)):
@@ -70,7 +91,12 @@ def build_corridor(rng: Rng, kit: Kit) -> Scene:
             stairs(scene, rng, kit, room)
         if rng.random() < 0.6:
             y = float(rng.uniform(-0.3, 0.3) * depth)
-            railing(scene, rng, (float(-width * rng.uniform(0.1, 0.45)), y, 0), (float(width * rng.uniform(0.1, 0.45)), y, 0))
+            railing(
+                scene,
+                rng,
+                (float(-width * rng.uniform(0.1, 0.45)), y, 0),
+                (float(width * rng.uniform(0.1, 0.45)), y, 0),
+            )
         rows = make(rng, kit, finish, str(rng.choice(["chair", "table", "bookcase", "box"])))
         for _ in range(int(rng.integers(0, 25))):
             spot = room.floor.anywhere(rng, rows.width, rows.depth)

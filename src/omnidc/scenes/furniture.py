@@ -15,7 +15,6 @@ from omnidc.scenes.layout import Footprint
 from omnidc.scenes.materials import Kit, steel
 from omnidc.scenes.primitives import (
     Box,
-    box,
     boxes,
     chamfered_box,
     cylinder,
@@ -99,7 +98,9 @@ def table(rng: Rng, finish: Sequence[Material], width: float, depth: float, heig
     parts.append((_legs(rng, width, depth, height - thick, 0.05), legs))
     if rng.random() < 0.3 and width > 1:
         x = width / 2 - 0.27
-        parts.append((boxes([(x - 0.2, -depth / 2 + 0.04, 0.15, x + 0.2, depth / 2 - 0.04, height - thick)]), finish[1]))
+        parts.append(
+            (boxes([(x - 0.2, -depth / 2 + 0.04, 0.15, x + 0.2, depth / 2 - 0.04, height - thick)]), finish[1])
+        )
     return Piece(width, depth, height, parts, shelves)
 
 
@@ -107,7 +108,10 @@ def chair(rng: Rng, finish: Sequence[Material]) -> Piece:
     """A chair with legs and a back of slats or a board."""
     side, seat, back = rng.uniform(0.38, 0.48), rng.uniform(0.42, 0.48), rng.uniform(0.8, 1.05)
     half = side / 2
-    bars: list[Box] = [(-half, half - 0.03, seat, -half + 0.03, half, back), (half - 0.03, half - 0.03, seat, half, half, back)]
+    bars: list[Box] = [
+        (-half, half - 0.03, seat, -half + 0.03, half, back),
+        (half - 0.03, half - 0.03, seat, half, half, back),
+    ]
     if rng.random() < 0.5:
         count = int(rng.integers(2, 5))
         for z in np.linspace(seat + 0.15, back - 0.06, count):
@@ -116,14 +120,29 @@ def chair(rng: Rng, finish: Sequence[Material]) -> Piece:
         bars.append((-half, half - 0.03, seat + 0.12, half, half - 0.01, back))
     cushion = transformed(chamfered_box(side, side, rng.uniform(0.02, 0.06), 0.01), (0, 0, seat - 0.02))
     upholstery = finish[2] if rng.random() < 0.5 else finish[0]
-    return Piece(side, side, back, [(_legs(rng, side, side, seat, 0.02), finish[0]), (boxes(bars), finish[0]), (cushion, upholstery)])
+    return Piece(
+        side,
+        side,
+        back,
+        [(_legs(rng, side, side, seat, 0.02), finish[0]), (boxes(bars), finish[0]), (cushion, upholstery)],
+    )
 
 
 def bookcase(rng: Rng, finish: Sequence[Material], width: float, depth: float, height: float) -> Piece:
     """Boards between two sides; with or without a back."""
     board = 0.022
     levels = max(2, int(height / rng.uniform(0.28, 0.42)))
-    bars: list[Box] = [(s * (width / 2) - (board if s > 0 else 0), -depth / 2, 0, s * (width / 2) + (0 if s > 0 else board), depth / 2, height) for s in (-1, 1)]
+    bars: list[Box] = [
+        (
+            s * (width / 2) - (board if s > 0 else 0),
+            -depth / 2,
+            0,
+            s * (width / 2) + (0 if s > 0 else board),
+            depth / 2,
+            height,
+        )
+        for s in (-1, 1)
+    ]
     zs = np.linspace(0.06, height - board, levels)
     bars += [(-width / 2, -depth / 2, z, width / 2, depth / 2, z + board) for z in zs]
     if width > 1.2:
@@ -133,11 +152,15 @@ def bookcase(rng: Rng, finish: Sequence[Material], width: float, depth: float, h
     gap = float(zs[1] - zs[0] - board)
     halves = (-width / 4, width / 4) if width > 1.2 else (0.0,)
     wide = width / len(halves) - 2 * board
-    shelves = [Shelf(x, -0.01, float(z + board), wide, depth - 0.04, gap if z < zs[-1] else 0.4) for z in zs for x in halves]
+    shelves = [
+        Shelf(x, -0.01, float(z + board), wide, depth - 0.04, gap if z < zs[-1] else 0.4) for z in zs for x in halves
+    ]
     return Piece(width, depth, height, [(boxes(bars), finish[0])], shelves)
 
 
-def cabinet(rng: Rng, finish: Sequence[Material], width: float, depth: float, height: float, plinth: float = 0.08) -> Piece:
+def cabinet(
+    rng: Rng, finish: Sequence[Material], width: float, depth: float, height: float, plinth: float = 0.08
+) -> Piece:
     """A closed body with doors or drawers, gaps between them, and handles."""
     front = -depth / 2
     body = boxes([(-width / 2, front + 0.02, plinth, width / 2, depth / 2, height)])
@@ -161,7 +184,11 @@ def cabinet(rng: Rng, finish: Sequence[Material], width: float, depth: float, he
                 handles.append((x - 0.006, front - 0.03, top - 0.13, x + 0.006, front - 0.018, top))
     shelves = [Shelf(0, 0, height, width * 0.95, depth * 0.85)] if height < 1.5 else []
     return Piece(
-        width, depth, height, [(body, finish[0]), (base, finish[1]), (boxes(doors), finish[0]), (boxes(handles), steel(rng))], shelves
+        width,
+        depth,
+        height,
+        [(body, finish[0]), (base, finish[1]), (boxes(doors), finish[0]), (boxes(handles), steel(rng))],
+        shelves,
     )
 
 
@@ -182,7 +209,9 @@ def sofa(rng: Rng, finish: Sequence[Material], seats: int) -> Piece:
         x = (k - (seats - 1) / 2) * seat
         parts.append((transformed(chamfered_box(seat - 0.01, depth - 0.22, 0.16, 0.05), (x, -0.1, sit - 0.1)), cloth))
         lean = rotation_matrix((-0.2, 0, 0))
-        parts.append((transformed(chamfered_box(seat - 0.03, 0.16, 0.42, 0.06), (x, depth / 2 - 0.3, sit), lean), cloth))
+        parts.append(
+            (transformed(chamfered_box(seat - 0.03, 0.16, 0.42, 0.06), (x, depth / 2 - 0.3, sit), lean), cloth)
+        )
     return Piece(width, depth, height, parts)
 
 
@@ -192,8 +221,19 @@ def bed(rng: Rng, kit: Kit, finish: Sequence[Material]) -> Piece:
     low = float(rng.uniform(0.25, 0.4))
     blanket = kit.material(rng, "fabric", tile=float(rng.uniform(0.3, 1.2)))
     parts: list[tuple[Mesh | Model, Material | None]] = [
-        (boxes([(-width / 2, -depth / 2, 0.08, width / 2, depth / 2, low), (-width / 2, depth / 2 - 0.05, 0, width / 2, depth / 2, rng.uniform(0.7, 1.2))]), finish[0]),
-        (transformed(chamfered_box(width - 0.04, depth - 0.1, 0.2, 0.05), (0, -0.02, low)), Material(colour=(0.8, 0.8, 0.78), roughness=0.9)),
+        (
+            boxes(
+                [
+                    (-width / 2, -depth / 2, 0.08, width / 2, depth / 2, low),
+                    (-width / 2, depth / 2 - 0.05, 0, width / 2, depth / 2, rng.uniform(0.7, 1.2)),
+                ]
+            ),
+            finish[0],
+        ),
+        (
+            transformed(chamfered_box(width - 0.04, depth - 0.1, 0.2, 0.05), (0, -0.02, low)),
+            Material(colour=(0.8, 0.8, 0.78), roughness=0.9),
+        ),
         (transformed(chamfered_box(width + 0.04, depth * 0.68, 0.14, 0.05), (0, -depth * 0.15, low + 0.1)), blanket),
     ]
     for x in (-width / 4, width / 4) if width > 1.2 else (0.0,):
@@ -217,9 +257,18 @@ def thin_stand(rng: Rng) -> Piece:
     width, depth, height = rng.uniform(0.5, 1.4), rng.uniform(0.3, 0.5), rng.uniform(0.7, 1.7)
     radius = float(rng.uniform(0.005, 0.016))
     x, y = width / 2, depth / 2
-    bars = [[(-x, -y, 0), (-x, 0, height)], [(-x, y, 0), (-x, 0, height)], [(x, -y, 0), (x, 0, height)], [(x, y, 0), (x, 0, height)]]
-    bars += [[(-x, 0, z), (x, 0, z)] for z in np.linspace(rng.uniform(0.3, 0.9) * height, height, int(rng.integers(1, 8)))]
-    return Piece(float(width), float(depth), float(height), [(merge([tube(bar, radius, 6) for bar in bars]), steel(rng))])
+    bars = [
+        [(-x, -y, 0), (-x, 0, height)],
+        [(-x, y, 0), (-x, 0, height)],
+        [(x, -y, 0), (x, 0, height)],
+        [(x, y, 0), (x, 0, height)],
+    ]
+    bars += [
+        [(-x, 0, z), (x, 0, z)] for z in np.linspace(rng.uniform(0.3, 0.9) * height, height, int(rng.integers(1, 8)))
+    ]
+    return Piece(
+        float(width), float(depth), float(height), [(merge([tube(bar, radius, 6) for bar in bars]), steel(rng))]
+    )
 
 
 def make(rng: Rng, kit: Kit, finish: Sequence[Material], kind: str) -> Piece:
@@ -234,21 +283,42 @@ def make(rng: Rng, kit: Kit, finish: Sequence[Material], kind: str) -> Piece:
 BUILDERS: dict[str, Callable[[Rng, Kit, Sequence[Material]], Piece]] = {
     "chair": lambda rng, kit, f: chair(rng, f),
     "office chair": lambda rng, kit, f: chair(rng, f),
-    "stool": lambda rng, kit, f: Piece(0.35, 0.35, 0.6, [(_legs(rng, 0.35, 0.35, 0.58, 0.03), f[0]), (transformed(cylinder(0.18, 0.04), (0, 0, 0.58)), f[2])]),
+    "stool": lambda rng, kit, f: Piece(
+        0.35,
+        0.35,
+        0.6,
+        [(_legs(rng, 0.35, 0.35, 0.58, 0.03), f[0]), (transformed(cylinder(0.18, 0.04), (0, 0, 0.58)), f[2])],
+    ),
     "armchair": lambda rng, kit, f: sofa(rng, f, 1),
     "sofa": lambda rng, kit, f: sofa(rng, f, int(rng.integers(2, 4))),
     "table": lambda rng, kit, f: table(rng, f, rng.uniform(0.8, 2.0), rng.uniform(0.7, 1.0), rng.uniform(0.7, 0.78)),
-    "coffee table": lambda rng, kit, f: table(rng, f, rng.uniform(0.6, 1.2), rng.uniform(0.5, 0.8), rng.uniform(0.3, 0.5)),
+    "coffee table": lambda rng, kit, f: table(
+        rng, f, rng.uniform(0.6, 1.2), rng.uniform(0.5, 0.8), rng.uniform(0.3, 0.5)
+    ),
     "desk": lambda rng, kit, f: table(rng, f, rng.uniform(1.1, 1.8), rng.uniform(0.6, 0.8), rng.uniform(0.7, 0.76)),
     "bed": lambda rng, kit, f: bed(rng, kit, f),
     "bedside": lambda rng, kit, f: cabinet(rng, f, rng.uniform(0.35, 0.5), 0.4, rng.uniform(0.4, 0.6)),
     "wardrobe": lambda rng, kit, f: cabinet(rng, f, rng.uniform(0.9, 2.2), 0.6, rng.uniform(1.8, 2.25)),
-    "bookcase": lambda rng, kit, f: bookcase(rng, f, rng.uniform(0.6, 1.8), rng.uniform(0.25, 0.4), rng.uniform(0.9, 2.2)),
+    "bookcase": lambda rng, kit, f: bookcase(
+        rng, f, rng.uniform(0.6, 1.8), rng.uniform(0.25, 0.4), rng.uniform(0.9, 2.2)
+    ),
     "tv stand": lambda rng, kit, f: cabinet(rng, f, rng.uniform(1.0, 1.8), 0.42, rng.uniform(0.4, 0.6)),
     "floor lamp": lambda rng, kit, f: floor_lamp(rng),
     "base cabinet": lambda rng, kit, f: cabinet(rng, f, 0.6, 0.6, 0.88),
-    "appliance": lambda rng, kit, f: Piece(0.6, 0.62, 1.8, [(chamfered_box(0.6, 0.62, rng.uniform(0.85, 1.9), 0.015), Material(colour=(0.6, 0.6, 0.6), roughness=0.3, metallic=float(rng.random() < 0.4)))]),
+    "appliance": lambda rng, kit, f: Piece(
+        0.6,
+        0.62,
+        1.8,
+        [
+            (
+                chamfered_box(0.6, 0.62, rng.uniform(0.85, 1.9), 0.015),
+                Material(colour=(0.6, 0.6, 0.6), roughness=0.3, metallic=float(rng.random() < 0.4)),
+            )
+        ],
+    ),
     "filing cabinet": lambda rng, kit, f: cabinet(rng, f, 0.45, 0.6, rng.uniform(0.6, 1.3)),
     "thin stand": lambda rng, kit, f: thin_stand(rng),
-    "box": lambda rng, kit, f: Piece(0.4, 0.3, 0.3, [(chamfered_box(0.4, 0.3, 0.3, 0.004), kit.material(rng, "print"))]),
+    "box": lambda rng, kit, f: Piece(
+        0.4, 0.3, 0.3, [(chamfered_box(0.4, 0.3, 0.3, 0.004), kit.material(rng, "print"))]
+    ),
 }

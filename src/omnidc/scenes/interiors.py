@@ -120,14 +120,18 @@ def _door(scene: Scene, rng: Rng, room: Room, side: int, hole: Opening, look: Ma
     position = room.on_wall(side, hole.x0 + 0.04, 0.03 if ajar == 0 else -0.02, 0)
     yaw = WALL_YAWS[side] - ajar
     scene.add(boxes(parts), look, position, yaw)
-    handle = merge([
-        tube([(width - 0.07, -0.05, 1.02), (width - 0.17, -0.05, 1.02)], 0.009, 6),
-        tube([(width - 0.07, 0.0, 1.02), (width - 0.07, -0.05, 1.02)], 0.009, 6),
-    ])
+    handle = merge(
+        [
+            tube([(width - 0.07, -0.05, 1.02), (width - 0.17, -0.05, 1.02)], 0.009, 6),
+            tube([(width - 0.07, 0.0, 1.02), (width - 0.07, -0.05, 1.02)], 0.009, 6),
+        ]
+    )
     scene.add(handle, steel(rng), position, yaw)
 
 
-def _dress_window(scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, hole: Opening, curtain: Material | None, blinds: bool) -> None:
+def _dress_window(
+    scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, hole: Opening, curtain: Material | None, blinds: bool
+) -> None:
     middle, yaw = (hole.x0 + hole.x1) / 2, WALL_YAWS[side]
     if curtain is not None:
         top = min(hole.z1 + 0.2, room.height - 0.04)
@@ -185,7 +189,9 @@ def build_shell(
     floor = kit.material(rng, "floor")
     scene.add(boxes([(-width / 2 - WALL, -depth / 2 - WALL, -0.1, width / 2 + WALL, depth / 2 + WALL, 0)]), floor)
     cover = wall_paint(rng) if rng.random() < 0.75 else kit.material(rng, "ceiling")
-    scene.add(boxes([(-width / 2 - WALL, -depth / 2 - WALL, height, width / 2 + WALL, depth / 2 + WALL, height + 0.1)]), cover)
+    scene.add(
+        boxes([(-width / 2 - WALL, -depth / 2 - WALL, height, width / 2 + WALL, depth / 2 + WALL, height + 0.1)]), cover
+    )
     curtain = kit.material(rng, "fabric") if rng.random() < 0.35 else None
     blinds = bool(rng.random() < 0.2)
     skirting = float(rng.uniform(0.05, 0.12)) if rng.random() < 0.75 else 0.0
@@ -227,7 +233,9 @@ def _light(scene: Scene, rng: Rng, room: Room, lamps: float) -> None:
             wide, tall = hole.x1 - hole.x0, hole.z1 - hole.z0
             position = room.on_wall(side, (hole.x0 + hole.x1) / 2, 0.25, (hole.z0 + hole.z1) / 2)
             rotation = (-np.pi / 2, 0.0, WALL_YAWS[side])
-            scene.lights.append(AreaLight(position, (wide, tall), float(strength * wide * tall), (0.85, 0.93, 1.0), rotation))
+            scene.lights.append(
+                AreaLight(position, (wide, tall), float(strength * wide * tall), (0.85, 0.93, 1.0), rotation)
+            )
     if not day or rng.random() < 0.45:
         ceiling_lamps(rng, scene, room.width, room.depth, room.height, lamps)
 

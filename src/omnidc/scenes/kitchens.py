@@ -47,12 +47,22 @@ def worktop(scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, finish: lis
         where = Footprint(px, py, UNIT - 0.04, 0.5, yaw)
         device = rng.random()
         if device < 0.15:  # a sink: rim, basin and tap
-            rim = [(-0.25, -0.2, 0, 0.25, -0.18, 0.012), (-0.25, 0.18, 0, 0.25, 0.2, 0.012), (-0.25, -0.2, 0, -0.23, 0.2, 0.012), (0.23, -0.2, 0, 0.25, 0.2, 0.012)]
+            rim = [
+                (-0.25, -0.2, 0, 0.25, -0.18, 0.012),
+                (-0.25, 0.18, 0, 0.25, 0.2, 0.012),
+                (-0.25, -0.2, 0, -0.23, 0.2, 0.012),
+                (0.23, -0.2, 0, 0.25, 0.2, 0.012),
+            ]
             tap = tube([(0, 0.22, 0), (0, 0.22, 0.28), (0, 0.16, 0.32), (0, 0.06, 0.3), (0, 0.05, 0.24)], 0.011, 8)
             scene.add(boxes(rim), steel(rng), (px, py, height), yaw)
             scene.add(tap, Material(colour=(0.6, 0.6, 0.6), metallic=1, roughness=0.15), (px, py, height), yaw)
         elif device < 0.25:  # a hob
-            scene.add(chamfered_box(0.52, 0.46, 0.01, 0.003), Material(colour=(0.01, 0.01, 0.01), roughness=0.1), (px, py, height), yaw)
+            scene.add(
+                chamfered_box(0.52, 0.46, 0.01, 0.003),
+                Material(colour=(0.01, 0.01, 0.01), roughness=0.1),
+                (px, py, height),
+                yaw,
+            )
         else:
             strew(scene, rng, kit, where, height, int(rng.choice([0, 0, 1, 2, 4])), "kitchen", 0.45)
         clear = not any(hole.x0 < x1 and hole.x1 > x0 for hole in room.openings[side])
@@ -62,7 +72,13 @@ def worktop(scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, finish: lis
         elif clear and rng.random() < 0.4:  # rail with things that hang
             rail = [tube([(-UNIT / 2, 0.24, 1.45), (UNIT / 2, 0.24, 1.45)], 0.006, 6)]
             for hook in rng.uniform(-0.25, 0.25, int(rng.integers(1, 6))):
-                rail.append(tube([(hook, 0.235, 1.45), (hook + rng.normal(0, 0.005), 0.235, 1.45 - rng.uniform(0.12, 0.3))], float(rng.uniform(0.003, 0.012)), 6))
+                rail.append(
+                    tube(
+                        [(hook, 0.235, 1.45), (hook + rng.normal(0, 0.005), 0.235, 1.45 - rng.uniform(0.12, 0.3))],
+                        float(rng.uniform(0.003, 0.012)),
+                        6,
+                    )
+                )
             scene.add(merge(rail), steel(rng), (px, py, 0), yaw)
         if clear and tiles is not None:
             tx, ty, _ = room.on_wall(side, float(x), -0.004, 0)
@@ -89,7 +105,15 @@ def build_kitchen(rng: Rng, kit: Kit) -> Scene:
         if spot is not None:
             table.stand(scene, spot.x, spot.y, 0, spot.yaw)
             dress(scene, rng, kit, table, spot, "kitchen")
-            seat_around(scene, rng, kit, room, spot, make(rng, kit, finish, str(rng.choice(["chair", "stool"]))), int(rng.integers(1, 6)))
+            seat_around(
+                scene,
+                rng,
+                kit,
+                room,
+                spot,
+                make(rng, kit, finish, str(rng.choice(["chair", "stool"]))),
+                int(rng.integers(1, 6)),
+            )
     litter(scene, rng, kit, room, finish, int(rng.integers(0, 4)))
     hang_pictures(scene, rng, kit, room, int(rng.integers(0, 3)))
     if rng.random() < 0.4:

@@ -74,7 +74,9 @@ class Floor:
         self.taken.append(spot)
         return spot
 
-    def along_wall(self, rng: Rng, width: float, depth: float, side: int | None = None, tries: int = 15) -> Footprint | None:
+    def along_wall(
+        self, rng: Rng, width: float, depth: float, side: int | None = None, tries: int = 15
+    ) -> Footprint | None:
         """Claim a place with its back to a wall (2 cm away); None when there is none."""
         for _ in range(tries):
             wall = int(rng.integers(4)) if side is None else side

@@ -61,7 +61,8 @@ class Settings:
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
         """The reverse of `to_json`."""
         known = {item.name for item in fields(cls)}
-        return cls(**{key: tuple(value) if key == "worlds" else value for key, value in values.items() if key in known})
+        plain: dict[str, Any] = {key: value for key, value in values.items() if key in known}
+        return cls(**{**plain, "worlds": tuple(plain.get("worlds", ()))})
 
 
 def frame_key(world: str, seed: int, scene: int, view: int) -> str:
@@ -121,5 +122,7 @@ def load_manifest(settings: Settings) -> Manifest | None:
                 "use the same settings to go on, or another folder."
             )
     if (ours["assets"] is None) != (theirs["assets"] is None):
-        raise ConfigError(f"{settings.folder} was rendered with other assets: use the same to go on, or another folder.")
+        raise ConfigError(
+            f"{settings.folder} was rendered with other assets: use the same to go on, or another folder."
+        )
     return Manifest(settings, record.get("versions", {}), record.get("licences", []), shards)

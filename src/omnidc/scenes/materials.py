@@ -92,7 +92,11 @@ def foliage(rng: Rng, dry: float = 0.15) -> Material:
     hue = rng.uniform(0.04, 0.15) if rng.random() < dry else rng.uniform(0.2, 0.34)
     tone = vec3(colorsys.hsv_to_rgb(hue, rng.uniform(0.4, 0.85), rng.uniform(0.08, 0.4)))
     return Material(
-        colour=tone, roughness=float(rng.uniform(0.4, 0.8)), translucent=0.3, blotch=0.5, blotch_size=float(rng.uniform(0.3, 2))
+        colour=tone,
+        roughness=float(rng.uniform(0.4, 0.8)),
+        translucent=0.3,
+        blotch=0.5,
+        blotch_size=float(rng.uniform(0.3, 2)),
     )
 
 

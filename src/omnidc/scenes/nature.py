@@ -10,7 +10,7 @@ from omnidc.scenes.description import Material, Rng, Scene, Viewpoint
 from omnidc.scenes.lights import draw_sky
 from omnidc.scenes.materials import Kit, foliage, plain, steel
 from omnidc.scenes.plants import bush, tree, tuft
-from omnidc.scenes.primitives import boxes, fractal_noise, grid, merge, rock, tube
+from omnidc.scenes.primitives import UP, boxes, fractal_noise, grid, merge, rock, tube
 
 CELLS = 192
 
@@ -32,7 +32,9 @@ class Terrain:
         i, j = u.astype(int), v.astype(int)
         fu, fv = u - i, v - j
         h = self.heights
-        return np.asarray((1 - fv) * ((1 - fu) * h[j, i] + fu * h[j, i + 1]) + fv * ((1 - fu) * h[j + 1, i] + fu * h[j + 1, i + 1]))
+        return np.asarray(
+            (1 - fv) * ((1 - fu) * h[j, i] + fu * h[j, i + 1]) + fv * ((1 - fu) * h[j + 1, i] + fu * h[j + 1, i + 1])
+        )
 
 
 def _distant_hills(scene: Scene, rng: Rng, kit: Kit, reach: float, level: float) -> None:
@@ -51,7 +53,9 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
     reach = land.reach
     xs = np.linspace(-reach, reach, CELLS)
     kind = str(rng.choice(["meadow", "wood", "wood", "rocks"]))
-    role = {"meadow": "grass", "wood": str(rng.choice(["grass", "soil"])), "rocks": str(rng.choice(["rock", "soil"]))}[kind]
+    role = {"meadow": "grass", "wood": str(rng.choice(["grass", "soil"])), "rocks": str(rng.choice(["rock", "soil"]))}[
+        kind
+    ]
     scene.add(grid(xs, xs, land.heights), kit.material(rng, role))
     _distant_hills(scene, rng, kit, reach, (land.low + land.high) / 2)
     water = land.low - 1
@@ -78,21 +82,42 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
         for x, y, z in scatter(int(rng.integers(3, 60 if kind == "rocks" else 20)), reach * 0.2):
             size = 0.2 + abs(rng.normal(0, 1.2))
             scale = (size, size * rng.uniform(0.6, 1.4), size * rng.uniform(0.4, 1))
-            scene.add(shape, stone, (x, y, z + 0.1 * size), rotation=(*rng.normal(0, 0.3, 2), rng.uniform(0, 6.3)), scale=scale)
+            scene.add(
+                shape,
+                stone,
+                (x, y, z + 0.1 * size),
+                rotation=(*rng.normal(0, 0.3, 2), rng.uniform(0, 6.3)),
+                scale=scale,
+            )
     if kind != "rocks" and rng.random() < 0.85:
         look = foliage(rng, dry=0.3)
         blades = [tuft(rng, 70, float(rng.uniform(0.15, 0.6))) for _ in range(2)]
         for x, y, z in scatter(int(rng.integers(200, 1400)), 9.0):
-            scene.add(blades[int(rng.integers(2))], look, (x, y, z - 0.02), float(rng.uniform(0, 6.3)), scale=float(rng.uniform(0.6, 1.6)))
+            scene.add(
+                blades[int(rng.integers(2))],
+                look,
+                (x, y, z - 0.02),
+                float(rng.uniform(0, 6.3)),
+                scale=float(rng.uniform(0.6, 1.6)),
+            )
     if rng.random() < 0.3:  # a fence over the hills
         posts = np.array([(x, 0, 0) for x in np.arange(-25, 25, 2.2)]) @ _turn(rng).T + [*rng.normal(0, 6, 2), 0]
         posts[:, 2] = land.at(posts[:, 0], posts[:, 1])
-        bars = [tube([p - [0, 0, 0.3], p + [0, 0, 1.1]], 0.05, 6) for p in posts]
-        bars += [tube(posts + [0, 0, z], 0.006, 4) for z in (0.35, 0.65, 1.0)]
+        bars = [tube([p - UP * 0.3, p + UP * 1.1], 0.05, 6) for p in posts]
+        bars += [tube(posts + UP * z, 0.006, 4) for z in (0.35, 0.65, 1.0)]
         scene.add(merge(bars), plain(rng) if rng.random() < 0.5 else steel(rng))
     if rng.random() < 0.2:
         x, y = rng.uniform(-25, 25), rng.uniform(12, 30)
-        build_house(scene, rng, kit, (float(x), float(y), float(land.at(x, y))), float(rng.uniform(-0.5, 0.5)), float(rng.uniform(6, 12)), 8.0, float(rng.uniform(3, 6)))
+        build_house(
+            scene,
+            rng,
+            kit,
+            (float(x), float(y), float(land.at(x, y))),
+            float(rng.uniform(-0.5, 0.5)),
+            float(rng.uniform(6, 12)),
+            8.0,
+            float(rng.uniform(3, 6)),
+        )
     for _ in range(int(rng.integers(0, 4))):
         model = kit.model(rng, "garden thing", "animal", "street thing", "person", "two-wheeler")
         x, y = rng.normal(0, 7, 2)
@@ -107,7 +132,9 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
         angle = rng.uniform(0, 6.3)
         pitch = rng.normal(-0.1, 0.2) if kind < 0.75 else -rng.uniform(0.15, 1.1)
         lens = "street" if kind < 0.75 else "drone"
-        return Viewpoint((x, y, z), (x + np.cos(angle), y + np.sin(angle), z + np.tan(pitch)), float(rng.normal(0, 0.06)), lens)
+        return Viewpoint(
+            (x, y, z), (x + np.cos(angle), y + np.sin(angle), z + np.tan(pitch)), float(rng.normal(0, 0.06)), lens
+        )
 
     scene.viewpoints = draw
     return scene

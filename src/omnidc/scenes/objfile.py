@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def read_obj(path: Path) -> Mesh:
             corners = [int(corner.split(b"/")[0]) for corner in line.split()[1:]]
             # negative numbers count from the end of the vertices read so far; files here list vertices first
             corners = [c - 1 if c > 0 else c + len(vertices) for c in corners]
-            triangles += [(corners[0], b, c) for b, c in zip(corners[1:], corners[2:])]
+            triangles += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
     return mesh(vertices, triangles=triangles, smooth=True)
 
 

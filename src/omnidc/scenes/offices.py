@@ -35,10 +35,18 @@ def build_office(rng: Rng, kit: Kit) -> Scene:
             room.floor.claim(spot)
             desk.stand(scene, spot.x, spot.y, 0, spot.yaw)
             for where, height, clearance in desk.supports(spot.x, spot.y, 0, spot.yaw)[:1]:
-                back = Footprint(where.x - front[0] * desk.depth * 0.25, where.y - front[1] * desk.depth * 0.25, 0, 0, spot.yaw)
+                back = Footprint(
+                    where.x - front[0] * desk.depth * 0.25, where.y - front[1] * desk.depth * 0.25, 0, 0, spot.yaw
+                )
                 if rng.random() < 0.75:
                     screen(rng, kit).stand(scene, back.x, back.y, height, spot.yaw + float(rng.normal(0, 0.2)))
-                strip = Footprint(where.x + front[0] * desk.depth * 0.22, where.y + front[1] * desk.depth * 0.22, where.width, where.depth * 0.45, where.yaw)
+                strip = Footprint(
+                    where.x + front[0] * desk.depth * 0.22,
+                    where.y + front[1] * desk.depth * 0.22,
+                    where.width,
+                    where.depth * 0.45,
+                    where.yaw,
+                )
                 strew(scene, rng, kit, strip, height, int(rng.integers(0, 6)), "office", clearance, largest=0.35)
             place = Footprint(
                 float(spot.x + front[0] * (desk.depth / 2 + chair.depth * rng.uniform(0.35, 0.8)) + rng.normal(0, 0.1)),
@@ -51,7 +59,9 @@ def build_office(rng: Rng, kit: Kit) -> Scene:
                 room.floor.claim(place)
                 chair.stand(scene, place.x, place.y, 0, place.yaw)
             if divider is not None:
-                wall = boxes([(-desk.width / 2, desk.depth / 2 + 0.01, 0.4, desk.width / 2, desk.depth / 2 + 0.04, 1.25)])
+                wall = boxes(
+                    [(-desk.width / 2, desk.depth / 2 + 0.01, 0.4, desk.width / 2, desk.depth / 2 + 0.04, 1.25)]
+                )
                 scene.add(wall, divider, (spot.x, spot.y, 0), spot.yaw)
     for what in ("bookcase", "filing cabinet", "bookcase", "filing cabinet", "thin stand")[: int(rng.integers(1, 6))]:
         piece = make(rng, kit, finish, what)

@@ -8,7 +8,18 @@ from omnidc.scenes.description import Material, Mesh, Model, Rng, Scene, Viewpoi
 from omnidc.scenes.lights import draw_sky, studio
 from omnidc.scenes.materials import Kit, steel
 from omnidc.scenes.objfile import read_obj
-from omnidc.scenes.primitives import box, boxes, chamfered_box, cylinder, hanging, lathe, rock, sphere, transformed, tube
+from omnidc.scenes.primitives import (
+    box,
+    boxes,
+    chamfered_box,
+    cylinder,
+    hanging,
+    lathe,
+    rock,
+    sphere,
+    transformed,
+    tube,
+)
 from omnidc.scenes.settle import HeightField, surface_points
 
 MODEL_KINDS = ("toy", "kitchen small", "office small", "floor thing", "chair", "stool", "plant", "table lamp")
@@ -20,7 +31,7 @@ def random_shape(rng: Rng, kit: Kit, size: float) -> Mesh:
     kind = rng.integers(9)
     sides = rng.uniform(0.3, 1, 3) * size
     if kind == 0:
-        return chamfered_box(*sides, bevel=float(rng.uniform(0.002, 0.1) * sides.min()))
+        return chamfered_box(sides[0], sides[1], sides[2], float(rng.uniform(0.002, 0.1) * sides.min()))
     if kind == 1:
         return sphere(size / 2)
     if kind == 2:
@@ -57,7 +68,9 @@ def _model_mesh(rng: Rng, kit: Kit, widest: float) -> tuple[Model, Mesh] | None:
     return model, Mesh(points.astype(np.float32), shape.quads, shape.triangles)
 
 
-def drop_things(scene: Scene, rng: Rng, kit: Kit, field: HeightField, spread: float, count: int, size: tuple[float, float]) -> None:
+def drop_things(
+    scene: Scene, rng: Rng, kit: Kit, field: HeightField, spread: float, count: int, size: tuple[float, float]
+) -> None:
     """Let `count` things fall one after the other."""
     for _ in range(count):
         side = float(np.exp(rng.uniform(np.log(size[0]), np.log(size[1]))))
@@ -70,7 +83,11 @@ def drop_things(scene: Scene, rng: Rng, kit: Kit, field: HeightField, spread: fl
         else:
             shown = shape = random_shape(rng, kit, side)
             material = kit.anything(rng, float(rng.uniform(0.5, 2)) * side)
-        tilt = (0.0, 0.0) if rng.random() < 0.55 else tuple(rng.choice([0, np.pi / 2, -np.pi / 2, rng.uniform(-0.6, 0.6)], 2))
+        tilt = (
+            (0.0, 0.0)
+            if rng.random() < 0.55
+            else tuple(rng.choice([0, np.pi / 2, -np.pi / 2, rng.uniform(-0.6, 0.6)], 2))
+        )
         rotation = (*tilt, float(rng.uniform(0, 6.3)))
         x, y = rng.normal(0, spread, 2)
         points = surface_points(rng, shape) @ rotation_matrix(rotation).T + [x, y, 0]
@@ -86,7 +103,10 @@ def build_pile(rng: Rng, kit: Kit) -> Scene:
     reach = spread * 4
     open_air = bool(rng.random() < 0.35)
     role = str(rng.choice(["floor", "wood", "pavement", "photo", "fabric", "soil"]))
-    scene.add(boxes([(-60, -60, -0.1, 60, 60, 0)] if open_air else [(-reach, -reach, -0.1, reach, reach, 0)]), kit.material(rng, role))
+    scene.add(
+        boxes([(-60, -60, -0.1, 60, 60, 0)] if open_air else [(-reach, -reach, -0.1, reach, reach, 0)]),
+        kit.material(rng, role),
+    )
     draw_sky(rng, kit, scene, outdoors=open_air)
     if not open_air:
         tall = max(2.5, reach)
@@ -103,10 +123,16 @@ def build_pile(rng: Rng, kit: Kit) -> Scene:
         radius = float(rng.uniform(0.003, 0.02))
         x, y = rng.normal(0, spread, 2)
         if rng.random() < 0.5:
-            rod = tube([(x, y, -0.05), (x + rng.normal(0, 0.2), y + rng.normal(0, 0.2), rng.uniform(0.3, 2))], radius, 6)
+            rod = tube(
+                [(x, y, -0.05), (x + rng.normal(0, 0.2), y + rng.normal(0, 0.2), rng.uniform(0.3, 2))], radius, 6
+            )
         else:
             z = rng.uniform(0.5, 2)
-            across = [(-reach, y, z), (reach, y + rng.normal(0, 0.5), z)] if rng.random() < 0.5 else [(x, -reach, z), (x, reach, z)]
+            across = (
+                [(-reach, y, z), (reach, y + rng.normal(0, 0.5), z)]
+                if rng.random() < 0.5
+                else [(x, -reach, z), (x, reach, z)]
+            )
             rod = tube(hanging(across[0], across[1], float(rng.uniform(0, 0.5)), 20), radius, 6)
         scene.add(rod, steel(rng))
 

@@ -27,7 +27,9 @@ def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9))
 
 
-def _limb(rng: Rng, start: npt.NDArray[np.float64], direction: npt.NDArray[np.float64], length: float, bend: float) -> npt.NDArray[np.float64]:
+def _limb(
+    rng: Rng, start: npt.NDArray[np.float64], direction: npt.NDArray[np.float64], length: float, bend: float
+) -> npt.NDArray[np.float64]:
     """A crooked path of five points."""
     points = [start]
     for _ in range(4):
@@ -36,9 +38,7 @@ def _limb(rng: Rng, start: npt.NDArray[np.float64], direction: npt.NDArray[np.fl
     return np.array(points)
 
 
-def skeleton(
-    rng: Rng, height: float, levels: int, conifer: bool
-) -> tuple[list[Mesh], npt.NDArray[np.float64]]:
+def skeleton(rng: Rng, height: float, levels: int, conifer: bool) -> tuple[list[Mesh], npt.NDArray[np.float64]]:
     """Trunk and branches as tubes, and the points [N, 3] where leaves grow.
 
     A broad-leaved crown forks; a conifer has one trunk and rings of drooping branches.
@@ -61,7 +61,9 @@ def skeleton(
                 tips.append(path[1:] + rng.normal(0, 0.01, (4, 3)))
         return limbs, np.concatenate(tips)
 
-    def grow(start: npt.NDArray[np.float64], direction: npt.NDArray[np.float64], length: float, radius: float, level: int) -> None:
+    def grow(
+        start: npt.NDArray[np.float64], direction: npt.NDArray[np.float64], length: float, radius: float, level: int
+    ) -> None:
         path = _limb(rng, start, direction, length, 0.13)
         sides = 8 if level == levels else 5 if level > 1 else 4
         limbs.append(tube(path, np.linspace(radius, radius * 0.6, 5), sides, caps=False))
@@ -75,12 +77,20 @@ def skeleton(
             fork = path[int(rng.integers(3, 5))]
             grow(fork, aside, length * rng.uniform(0.55, 0.85), radius * 0.6, level - 1)
 
-    grow(np.array([0, 0, -0.1]), _unit(up + rng.normal(0, 0.06, 3)), height * rng.uniform(0.25, 0.4), height * 0.022, levels)
+    grow(
+        np.array([0, 0, -0.1]),
+        _unit(up + rng.normal(0, 0.06, 3)),
+        height * rng.uniform(0.25, 0.4),
+        height * 0.022,
+        levels,
+    )
     return limbs, np.concatenate(tips)
 
 
-def leaves(rng: Rng, kit: Kit, points: npt.NDArray[np.float64], size: float, count: int, spread: float) -> tuple[Mesh, Material]:
-    """`count` leaves about the points: cards with a photographed twig when the library has them, else pointed leaves."""
+def leaves(
+    rng: Rng, kit: Kit, points: npt.NDArray[np.float64], size: float, count: int, spread: float
+) -> tuple[Mesh, Material]:
+    """`count` leaves about the points: cards with a photographed twig where there are some, else pointed leaves."""
     count = min(count, MAX_LEAVES)
     centres = points[rng.integers(len(points), size=count)] + rng.normal(0, spread, (count, 3))
     along = _unit(rng.normal(0, 1, (count, 3)) + np.array([0, 0, 0.2]))
@@ -118,10 +128,18 @@ def bush(rng: Rng, kit: Kit, height: float) -> Plant:
     """Leaves on many thin stems from one root."""
     stems, tips = [], []
     for _ in range(int(rng.integers(8, 20))):
-        path = _limb(rng, rng.normal(0, 0.1, 3) * (1, 1, 0) * height, np.append(rng.normal(0, 0.5, 2), 1), height * rng.uniform(0.6, 1), 0.15)
+        path = _limb(
+            rng,
+            rng.normal(0, 0.1, 3) * (1, 1, 0) * height,
+            np.append(rng.normal(0, 0.5, 2), 1),
+            height * rng.uniform(0.6, 1),
+            0.15,
+        )
         stems.append(tube(path, height * 0.008, 4, caps=False))
         tips.append(path[1:])
-    foliage_part = leaves(rng, kit, np.concatenate(tips), height * rng.uniform(0.03, 0.06), int(rng.integers(600, 2500)), height * 0.08)
+    foliage_part = leaves(
+        rng, kit, np.concatenate(tips), height * rng.uniform(0.03, 0.06), int(rng.integers(600, 2500)), height * 0.08
+    )
     return Plant(((merge(stems), plain(rng)), foliage_part), height)
 
 
@@ -136,7 +154,7 @@ def tuft(rng: Rng, blades: int = 60, height: float = 0.35, width: float = 0.012,
     tip = root + lean
     points = np.stack([root - side, root + side, middle + side * 0.7, middle - side * 0.7, tip], axis=1)
     start = np.arange(blades)[:, None] * 5
-    return mesh(points, start + [0, 1, 2, 3], start + [3, 2, 4])
+    return mesh(points, start + np.arange(4), start + np.array([3, 2, 4]))
 
 
 def potted_plant(rng: Rng, kit: Kit, height: float | None = None) -> Piece:
@@ -147,7 +165,16 @@ def potted_plant(rng: Rng, kit: Kit, height: float | None = None) -> Piece:
         return Piece(model.width, model.depth, model.height, [(model, None)])
     pot_height = size * rng.uniform(0.2, 0.35)
     radius = size * rng.uniform(0.1, 0.18)
-    pot = lathe([(1e-4, 0), (radius * 0.75, 0), (radius, pot_height), (radius * 0.9, pot_height), (radius * 0.9, pot_height * 0.9), (1e-4, pot_height * 0.9)])
+    pot = lathe(
+        [
+            (1e-4, 0),
+            (radius * 0.75, 0),
+            (radius, pot_height),
+            (radius * 0.9, pot_height),
+            (radius * 0.9, pot_height * 0.9),
+            (1e-4, pot_height * 0.9),
+        ]
+    )
     parts: list[tuple[Mesh | Model, Material | None]] = [(pot, plain(rng))]
     if rng.random() < 0.35:  # long blades
         blades = tuft(rng, int(rng.integers(12, 40)), size * 0.9, size * 0.06, radius * 0.35)

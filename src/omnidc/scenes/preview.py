@@ -60,7 +60,9 @@ def contact_sheet(
     return np.vstack(lines) if lines else blank
 
 
-def write_sheet(folder: Path, output: Path, columns: int = 8, rows: int = 4, seed: int = 0, world: str | None = None) -> None:
+def write_sheet(
+    folder: Path, output: Path, columns: int = 8, rows: int = 4, seed: int = 0, world: str | None = None
+) -> None:
     """Write a contact sheet as an image file."""
     sheet = contact_sheet(folder, columns, rows, seed=seed, world=world)
     with atomic_path(output) as path:

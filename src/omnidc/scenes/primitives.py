@@ -11,6 +11,7 @@ from omnidc.scenes.description import Array, Mesh, Rng
 
 Box = tuple[float, float, float, float, float, float]  # x0, y0, z0, x1, y1, z1
 
+UP = np.array([0.0, 0.0, 1.0])
 _CORNERS = np.array([(x, y, z) for z in (0, 1) for y in (0, 1) for x in (0, 1)])
 _SIDES = np.array([(0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (1, 3, 7, 5), (3, 2, 6, 7), (2, 0, 4, 6)], dtype=np.int32)
 
@@ -84,7 +85,7 @@ def chamfered_box(width: float, depth: float, height: float, bevel: float) -> Me
         for axis in range(3):
             pulled = np.where(np.arange(3) == axis, half, half - bevel)
             vertices.append(sign * pulled)
-    points = np.array(vertices) + [0, 0, half[2]]
+    points = np.array(vertices) + UP * half[2]
     quads = [tuple(3 * corner + axis for corner in side) for side, axis in zip(_SIDES, (2, 2, 1, 0, 1, 0))]
     for a, b, axis in _edges():
         others = [k for k in range(3) if k != axis]

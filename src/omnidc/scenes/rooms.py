@@ -120,11 +120,19 @@ def build_room(rng: Rng, kit: Kit) -> Scene:
             if rng.random() < 0.5:
                 rug(scene, rng, kit, spot.x, spot.y)
             seats = make(rng, kit, finish, "chair" if kind == "dining" else "armchair")
-            seat_around(scene, rng, kit, room, spot, seats, int(rng.integers(2, 7)) if kind == "dining" else int(rng.integers(0, 3)))
+            seat_around(
+                scene,
+                rng,
+                kit,
+                room,
+                spot,
+                seats,
+                int(rng.integers(2, 7)) if kind == "dining" else int(rng.integers(0, 3)),
+            )
     wanted = list(AT_WALLS[kind])
     if small and kit.library.models.get("bathroom"):
         wanted = ["bathroom", "bathroom", "bathroom", *wanted]
-    for what in wanted[: int(rng.integers(2, 4 + area / 4))]:
+    for what in wanted[: int(rng.integers(2, 4 + int(area / 4)))]:
         model = kit.model(rng, "bathroom") if what == "bathroom" else None
         piece = from_model(model) if model is not None else make(rng, kit, finish, what)
         spot = place_at_wall(scene, rng, room, piece)
@@ -134,7 +142,7 @@ def build_room(rng: Rng, kit: Kit) -> Scene:
             screen(rng, kit).stand(scene, spot.x, spot.y, piece.shelves[0].z, spot.yaw)
         else:
             dress(scene, rng, kit, piece, spot, theme)
-    litter(scene, rng, kit, room, finish, int(rng.integers(0, 2 + area / 5)))
+    litter(scene, rng, kit, room, finish, int(rng.integers(0, 2 + int(area / 5))))
     hang_pictures(scene, rng, kit, room, int(rng.integers(0, 6)))
     if rng.random() < 0.2:
         wall_pipes(scene, rng, room)

@@ -104,7 +104,9 @@ class Shaders:
         return material
 
 
-def _sampled(tree: Any, look: Material, image: Any, rotation: tuple[float, ...], scale: float, offset: tuple[float, ...]) -> Any:
+def _sampled(
+    tree: Any, look: Material, image: Any, rotation: tuple[float, ...], scale: float, offset: tuple[float, ...]
+) -> Any:
     nodes, link = tree.nodes, tree.links.new
     picture = nodes.new("ShaderNodeTexImage")
     picture.image = image

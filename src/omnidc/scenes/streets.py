@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from omnidc.scenes.buildings import build_house
 from omnidc.scenes.corridors import railing
-from omnidc.scenes.description import Material, PointLight, Rng, Scene, Viewpoint
+from omnidc.scenes.description import Material, Mesh, PointLight, Rng, Scene, Viewpoint
 from omnidc.scenes.furniture import Piece, from_model
 from omnidc.scenes.lights import draw_sky
 from omnidc.scenes.materials import Kit, colour, foliage, plain, steel
 from omnidc.scenes.plants import Plant, bush, tree, tuft
-from omnidc.scenes.primitives import Box, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube
+from omnidc.scenes.primitives import UP, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube
 from omnidc.scenes.vehicles import car, turned_along
 
 
@@ -49,7 +51,9 @@ class Road:
         px, py = float(self.centre(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
         return float(px), float(py), float(self.height(py)) + lift
 
-    def strip(self, left: float, right: float, lift: float, start: float, end: float, step: float = 2.0) -> list[npt.NDArray[np.float64]]:
+    def strip(
+        self, left: float, right: float, lift: float, start: float, end: float, step: float = 2.0
+    ) -> list[npt.NDArray[np.float64]]:
         """Cross-sections [2, 3] of a band that follows the road."""
         ys = np.linspace(start, end, max(2, int((end - start) / step) + 1))
         return [np.array([self.at(left, y, lift), self.at(right, y, lift)]) for y in ys]
@@ -60,10 +64,6 @@ def band(sections: list[npt.NDArray[np.float64]]) -> tuple[npt.NDArray[np.float6
     points = np.concatenate(sections)
     k = np.arange(len(sections) - 1, dtype=np.int32)[:, None] * 2
     return points, (k + np.array([0, 1, 3, 2], dtype=np.int32)).astype(np.int32)
-
-
-def _bands(strips: list[list[npt.NDArray[np.float64]]]) -> object:
-    return merge([mesh(*band(strip)) for strip in strips])
 
 
 def draw_road(rng: Rng) -> Road:
@@ -94,7 +94,9 @@ def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
             left, right = min(inner, outer), max(inner, outer)
             strips.append(road.strip(left, right, kerb, -reach, reach))
             edge = road.strip(inner, inner, 0, -reach, reach)
-            face = [np.array([a[0] + [0, 0, kerb], a[0]]) if s > 0 else np.array([a[0], a[0] + [0, 0, kerb]]) for a in edge]
+            face = [
+                np.array([a[0] + [0, 0, kerb], a[0]]) if s > 0 else np.array([a[0], a[0] + [0, 0, kerb]]) for a in edge
+            ]
             strips.append(face)
         scene.add(merge([mesh(*band(strip)) for strip in strips]), kit.material(rng, "pavement"))
     paint = Material(colour=(0.6, 0.6, 0.57), roughness=0.7, blotch=0.5, blotch_size=0.4)
@@ -128,7 +130,9 @@ def road_sign(rng: Rng, kit: Kit) -> Piece:
     elif form == 1:
         plate = boxes([(-0.3, -0.06, tall - 0.4, 0.3, -0.04, tall + 0.3)])
     else:
-        plate = mesh([(-0.4, -0.05, tall + 0.3), (0.4, -0.05, tall + 0.3), (0, -0.05, tall - 0.38)], triangles=[(0, 2, 1)])
+        plate = mesh(
+            [(-0.4, -0.05, tall + 0.3), (0.4, -0.05, tall + 0.3), (0, -0.05, tall - 0.38)], triangles=[(0, 2, 1)]
+        )
     face = kit.material(rng, "print", tile=0.7) if rng.random() < 0.4 else plain(rng)
     return Piece(0.6, 0.2, tall + 0.3, [(tube([(0, 0, 0), (0, 0, tall + 0.3)], 0.03, 8), steel(rng)), (plate, face)])
 
@@ -150,15 +154,18 @@ def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: flo
     """Pickets, rails, or a net of wire between posts."""
     kind = rng.choice(["pickets", "rails", "net", "wall"])
     tall = float(rng.uniform(0.8, 1.8))
-    bars = []
+    bars: list[Mesh] = []
     if kind == "wall":
-        bars = []
         for y in np.arange(start, end, 1.0):
             x, py, z = road.at(aside, y + 0.5)
-            bars.append(transformed(boxes([(-0.1, -0.53, -0.5, 0.1, 0.53, tall * 0.7)]), (x, py, z), _yaw(road.heading(y))))
+            bars.append(
+                transformed(boxes([(-0.1, -0.53, -0.5, 0.1, 0.53, tall * 0.7)]), (x, py, z), _yaw(road.heading(y)))
+            )
         scene.add(merge(bars), kit.material(rng, "facade"))
         return
-    points = {z: np.array([road.at(aside, y, z) for y in np.arange(start, end, 2.0)]) for z in (0.25, tall * 0.55, tall - 0.1)}
+    points = {
+        z: np.array([road.at(aside, y, z) for y in np.arange(start, end, 2.0)]) for z in (0.25, tall * 0.55, tall - 0.1)
+    }
     radius = 0.02 if kind != "net" else 0.004
     heights = np.arange(0.1, tall, 0.12) if kind == "net" else sorted(points)
     for z in heights:
@@ -166,11 +173,11 @@ def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: flo
     gap = 0.16 if kind == "pickets" else 2.0
     for y in np.arange(start, end - 1.9, gap):
         foot = np.array(road.at(aside, y))
-        bars.append(tube([foot, foot + [0, 0, tall]], 0.018 if kind == "pickets" else 0.03, 4))
+        bars.append(tube([foot, foot + UP * tall], 0.018 if kind == "pickets" else 0.03, 4))
     if kind == "net":
         for y in np.arange(start, min(end, start + 16), 0.12):
             foot = np.array(road.at(aside, y))
-            bars.append(tube([foot, foot + [0, 0, tall]], 0.004, 3, caps=False))
+            bars.append(tube([foot, foot + UP * tall], 0.004, 3, caps=False))
     scene.add(merge(bars), steel(rng) if kind == "net" else plain(rng))
 
 
@@ -187,11 +194,11 @@ def wires(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
     offsets = [-0.7, 0.0, 0.7][: int(rng.integers(2, 4))]
     for y in ys:
         foot = np.array(road.at(aside, y))
-        poles.append(tube([foot - [0, 0, 0.5], foot + [0, 0, tall]], [0.13, 0.09], 8))
-        poles.append(tube([foot + [-0.9, 0, tall - 0.4], foot + [0.9, 0, tall - 0.4]], 0.05, 4))
-    for a, b in zip(ys, ys[1:]):
+        poles.append(tube([foot - UP * 0.5, foot + UP * tall], [0.13, 0.09], 8))
+        poles.append(tube([foot + np.array([x, 0, tall - 0.4]) for x in (-0.9, 0.9)], 0.05, 4))
+    for a, b in pairwise(ys):
         for offset in offsets:
-            start, end = (np.array(road.at(aside, y)) + [offset, 0, tall - 0.33] for y in (a, b))
+            start, end = (np.array(road.at(aside, y)) + np.array([offset, 0, tall - 0.33]) for y in (a, b))
             lines.append(tube(hanging(start, end, float(rng.uniform(0.2, 0.9))), 0.013, 4, caps=False))
     scene.add(merge(poles), kit.material(rng, "wood"))
     scene.add(merge(lines), Material(colour=(0.02, 0.02, 0.02), roughness=0.6))
@@ -242,13 +249,15 @@ def furnish(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, plants: lis
             model = kit.model(rng, kind, highest=2.2)
             piece_or_none = from_model(model) if model is not None else None
         if piece_or_none is not None:
-            x, py, z = road.at(side * (half + rng.uniform(0.8, max(0.9, road.pavement - 0.4))), y + rng.uniform(1, 4), ground)
+            x, py, z = road.at(
+                side * (half + rng.uniform(0.8, max(0.9, road.pavement - 0.4))), y + rng.uniform(1, 4), ground
+            )
             piece_or_none.elevation = 0.0
             piece_or_none.stand(scene, x, py, z, heading + float(rng.choice([0, np.pi])) + float(rng.normal(0, 0.6)))
 
 
-def street_views(rng_road: Road, ground: float) -> object:
-    road = rng_road
+def street_views(road: Road) -> Callable[[Rng], Viewpoint]:
+    """Driving (wide, at car height), walking and drone views."""
 
     def draw(rng: Rng) -> Viewpoint:
         y = rng.uniform(-0.35, 0.35) * road.length
@@ -257,11 +266,21 @@ def street_views(rng_road: Road, ground: float) -> object:
         heading = road.heading(y) + np.pi / 2 * ahead
         if kind < 0.45:
             eye = road.at(rng.choice([-1, 1]) * road.width * rng.uniform(0.05, 0.3), y, rng.uniform(1.3, 2.0))
-            angle, pitch, lens, roll = heading + rng.normal(0, 0.12), rng.normal(-0.03, 0.04), "driving", rng.normal(0, 0.015)
+            angle, pitch, lens, roll = (
+                heading + rng.normal(0, 0.12),
+                rng.normal(-0.03, 0.04),
+                "driving",
+                rng.normal(0, 0.015),
+            )
         elif kind < 0.8:
             aside = rng.choice([-1, 1]) * (road.width / 2 + rng.uniform(-1, road.pavement))
             eye = road.at(aside, y, rng.uniform(0.8, 2.2))
-            angle, pitch, lens, roll = heading + rng.normal(0, 0.6), rng.normal(0.02, 0.15), "street", rng.normal(0, 0.05)
+            angle, pitch, lens, roll = (
+                heading + rng.normal(0, 0.6),
+                rng.normal(0.02, 0.15),
+                "street",
+                rng.normal(0, 0.05),
+            )
         else:
             eye = road.at(rng.normal(0, road.width / 2), y, rng.uniform(5, 35))
             angle, pitch, lens, roll = rng.uniform(0, 6.3), -rng.uniform(0.15, 1.2), "drone", rng.normal(0, 0.06)
@@ -301,24 +320,35 @@ def build_street(rng: Rng, kit: Kit) -> Scene:
             fence(scene, rng, kit, road, side * half, start, start + float(rng.uniform(15, 50)))
         if rng.random() < 0.15:
             start = float(rng.uniform(-30, 20))
-            railing(scene, rng, road.at(side * (road.width / 2 + 0.15), start, 0.1), road.at(side * (road.width / 2 + 0.15), start + 8, 0.1))
+            railing(
+                scene,
+                rng,
+                road.at(side * (road.width / 2 + 0.15), start, 0.1),
+                road.at(side * (road.width / 2 + 0.15), start + 8, 0.1),
+            )
     taken: list[tuple[float, float]] = []
     for _ in range(int(rng.integers(0, 6))):
         piece, along = vehicle(rng, kit)
-        side, y = float(rng.choice([-1, 1])), float(rng.uniform(-45, 45))
-        if any(lane == side and abs(other - y) < 14 for lane, other in taken):
+        lane_side, y = float(rng.choice([-1, 1])), float(rng.uniform(-45, 45))
+        if any(lane == lane_side and abs(other - y) < 14 for lane, other in taken):
             continue
-        taken.append((side, y))
-        x, py, z = road.at(side * road.width * 0.2, y)
-        piece.stand(scene, x, py, z, road.heading(y) + along + (np.pi if side > 0 else 0.0))
+        taken.append((lane_side, y))
+        x, py, z = road.at(lane_side * road.width * 0.2, y)
+        piece.stand(scene, x, py, z, road.heading(y) + along + (np.pi if lane_side > 0 else 0.0))
     if kind != "town" and rng.random() < 0.6:
         blades, look = tuft(rng), foliage(rng)
         for _ in range(int(rng.integers(100, 500))):
             aside, y = float(rng.choice([-1, 1]) * (half + rng.exponential(2.5))), float(rng.uniform(-40, 40))
-            scene.add(blades, look, road.at(aside, y, -0.06), float(rng.uniform(0, 6.3)), scale=float(rng.uniform(0.5, 1.5)))
+            scene.add(
+                blades, look, road.at(aside, y, -0.06), float(rng.uniform(0, 6.3)), scale=float(rng.uniform(0.5, 1.5))
+            )
     if rng.random() < 0.25:  # rubbish and cones on the road
         for _ in range(int(rng.integers(1, 6))):
             cone = cylinder(0.17, 0.55, 0.03)
-            scene.add(cone, Material(colour=colour(rng, (0.6, 0.9), (0.5, 0.9))), road.at(float(rng.normal(0, road.width / 3)), float(rng.uniform(-15, 15))))
-    scene.viewpoints = street_views(road, 0.0)  # type: ignore[assignment]
+            scene.add(
+                cone,
+                Material(colour=colour(rng, (0.6, 0.9), (0.5, 0.9))),
+                road.at(float(rng.normal(0, road.width / 3)), float(rng.uniform(-15, 15))),
+            )
+    scene.viewpoints = street_views(road)
     return scene

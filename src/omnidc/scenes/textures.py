@@ -50,7 +50,7 @@ def stone(rng: Rng) -> Picture:
 def marble(rng: Rng) -> Picture:
     """Veins."""
     warp = fractal_noise(rng, SIZE, 1.6) - 0.5
-    y, x = np.mgrid[0:1 : SIZE * 1j, 0:1 : SIZE * 1j].astype(np.float32)
+    y, x = np.mgrid[0 : 1 : SIZE * 1j, 0 : 1 : SIZE * 1j].astype(np.float32)
     turns = rng.integers(1, 4, 2)
     veins = np.abs(np.sin(2 * np.pi * (x * turns[0] + y * turns[1]) + warp * rng.uniform(6, 25))) ** rng.uniform(0.2, 1)
     light = hsv(rng.random(), rng.uniform(0, 0.15), rng.uniform(0.7, 0.95))
@@ -139,7 +139,9 @@ def ground(rng: Rng) -> Picture:
     base = hsv(hue, rng.uniform(0.2, 0.6), rng.uniform(0.2, 0.6))
     other = hsv(hue + rng.normal(0, 0.04), rng.uniform(0.2, 0.6), rng.uniform(0.2, 0.7))
     patches = fractal_noise(rng, SIZE, 1.2)
-    stroke = cv2.GaussianBlur(rng.normal(0, 1, (SIZE, SIZE)).astype(np.float32), (0, 0), 0.5, sigmaY=rng.uniform(0.5, 2))
+    stroke = cv2.GaussianBlur(
+        rng.normal(0, 1, (SIZE, SIZE)).astype(np.float32), (0, 0), 0.5, sigmaY=rng.uniform(0.5, 2)
+    )
     return _finish(_blend(base, other, patches) * (1 + 0.5 * stroke)[..., None])
 
 

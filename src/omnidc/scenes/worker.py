@@ -16,17 +16,15 @@ from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
 from omnidc.scenes.camera import choose_view, fault
 from omnidc.scenes.develop import add_haze, develop
+from omnidc.scenes.generate import MARK
 from omnidc.scenes.manifest import Settings, frame_key
 from omnidc.scenes.materials import Kit
 from omnidc.scenes.render import Renderer
 from omnidc.scenes.worlds import build_scene
 
-MARK = "@omnidc "  # before each report on standard output, where Blender talks too
-
 
 def render_shard(settings: Settings, shard: int, report: Callable[[dict[str, Any]], None]) -> None:
     """Render all scenes of a shard. A scene that fails is reported and left out; a shard is whole or absent."""
-    # Blender's own logs come before any scene exists, so memory of models is shared by the scenes of a shard
     stage = Stage()
     kit = Kit(open_library(settings.assets_path, settings.copyleft, skies_folder()))
     renderer = Renderer(settings.samples)
@@ -76,7 +74,9 @@ def _render_scene(
 
 def main() -> None:
     """Entry point of the process."""
-    job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    path = Path(sys.argv[1])
+    job = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
 
     def report(event: dict[str, Any]) -> None:
         print(MARK + json.dumps(event), flush=True)
