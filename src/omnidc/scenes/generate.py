@@ -69,6 +69,8 @@ def launch_worker(settings: Settings, shard: int) -> subprocess.Popen[str]:
 def finished_shards(settings: Settings, manifest: Manifest) -> dict[int, int]:
     """Shards that are whole on disk, whoever wrote them down: number → frames. Damaged ones are made again."""
     found = {}
+    for begun in Path(settings.folder).glob(f".scenes-{settings.seed}-*.tar"):
+        begun.unlink()  # left by a run that was killed
     for path in sorted(Path(settings.folder).glob(f"scenes-{settings.seed}-*.tar")):
         number = int(path.stem.rpartition("-")[2])
         try:

@@ -1,4 +1,4 @@
-"""Cycles: light, exact depth and normals of one view. Imports bpy."""
+"""Cycles: light and exact depth of one view. Imports bpy."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ _TO_BLENDER = np.diag([1.0, -1.0, -1.0])  # OpenCV camera axes to Blender's
 
 @dataclass(frozen=True)
 class Rendered:
-    """light: float32 [H, W, 3], linear. depth: float32 [H, W], z-depth, 0 = sky. normals: float32 [H, W, 3], camera
-    axes, the mean over the pixel, 0 = unknown (sky, or a pixel that shows two surfaces)."""
+    """light: float32 [H, W, 3], linear. depth: float32 [H, W], z-depth at pixel centres, 0 = sky."""
 
     light: Array
     depth: Array
-    normals: Array
 
 
 class Renderer:
-    """Render settings and the way out of Blender: three files in memory, read back and removed."""
+    """Render settings and the way out of Blender: two files in memory, read back and removed."""
 
     def __init__(self, samples: int, threads: int = 1) -> None:
         shm = Path("/dev/shm")
@@ -59,7 +57,7 @@ class Renderer:
         render.use_sequencer = False
         scene.view_settings.view_transform = "Raw"
         layer = scene.view_layers[0]
-        layer.use_pass_z = layer.use_pass_normal = True
+        layer.use_pass_z = True
         layer.pass_alpha_threshold = 0.5  # what is more clear than opaque has no depth of its own
         self._outputs()
 
@@ -74,7 +72,7 @@ class Renderer:
         out.base_path = str(self.folder)
         out.format.file_format, out.format.color_depth, out.format.exr_codec = "OPEN_EXR", "32", "NONE"
         out.file_slots.clear()
-        for name, socket in (("light", "Image"), ("depth", "Depth"), ("normal", "Normal")):
+        for name, socket in (("light", "Image"), ("depth", "Depth")):
             out.file_slots.new(name)
             tree.links.new(layers.outputs[socket], out.inputs[name])
 
@@ -93,12 +91,7 @@ class Renderer:
         bpy.ops.render.render(write_still=False)
         depth = self._read("depth", view)[..., 0]
         depth = np.where(np.isfinite(depth) & (depth < FAR), depth, 0).astype(np.float32)
-        mean = self._read("normal", view)[..., :3]
-        length = np.linalg.norm(mean, axis=2, keepdims=True)
-        turned = (mean / np.maximum(length, 1e-6)) @ view.pose[:3, :3]  # world to camera axes: Rᵀ n
-        known = (length[..., 0] > 0.7) & (depth > 0)
-        normals = np.where(known[..., None], turned, 0).astype(np.float32)
-        return Rendered(self._read("light", view)[..., :3], depth, normals)
+        return Rendered(self._read("light", view)[..., :3], depth)
 
     def _read(self, name: str, view: View) -> npt.NDArray[np.float32]:
         path = next(self.folder.glob(f"{name}*.exr"))

@@ -85,7 +85,7 @@ class Shaders:
             if look.bump:
                 bump = nodes.new("ShaderNodeBump")
                 bump.inputs["Strength"].default_value = look.bump
-                bump.inputs["Distance"].default_value = 0.02
+                bump.inputs["Distance"].default_value = 0.004
                 link(colour, bump.inputs["Height"])
                 link(bump.outputs[0], inputs["Normal"])
         elif look.bump:

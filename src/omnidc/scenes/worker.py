@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -19,6 +20,7 @@ from omnidc.scenes.develop import add_haze, develop
 from omnidc.scenes.generate import MARK
 from omnidc.scenes.manifest import Settings, frame_key
 from omnidc.scenes.materials import Kit
+from omnidc.scenes.normals import normals_of
 from omnidc.scenes.render import Renderer
 from omnidc.scenes.worlds import build_scene
 
@@ -65,7 +67,9 @@ def _render_scene(
             meta = {"world": scene.world, "lens": view.lens, "seed": settings.seed, "scene": number, "view": index}
             meta["pose"] = view.pose.round(6).tolist()
             key = frame_key(scene.world, settings.seed, number, index)
-            writer.add(key, image, seen.depth, view.intrinsics, seen.normals, sky=seen.depth == 0, meta=meta)
+            writer.add(
+                key, image, seen.depth, view.intrinsics, normals_of(seen.depth, view.intrinsics), seen.depth == 0, meta
+            )
         now = time.process_time()
         event = {"event": "frame" if why is None else "refused", "scene": number, "world": scene.world, "why": why}
         report({**event, "cpu": round(now - started, 3)})
@@ -81,6 +85,8 @@ def main() -> None:
     def report(event: dict[str, Any]) -> None:
         print(MARK + json.dumps(event), flush=True)
 
+    # so that a worker that is told to end removes what it has begun
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     code = 0
     try:
         render_shard(Settings.from_json(job["settings"]), job["shard"], report)
