@@ -77,16 +77,14 @@ def main() -> None:
             size = next(Path(folder).iterdir()).stat().st_size
         each = sum(spent.values()) / max(1, frames)
         mixed += MIX[world] * each
-        parts = "  ".join(f"{name} {value / max(1, frames):5.2f}" for name, value in spent.items())
-        lines.append(
-            f"{world:<10}{frames:4d} frames  {each:5.2f} CPU-s a frame  ({parts})  {size / max(1, frames) / 1e3:4.0f} KB"
-        )
+        kept = max(1, frames)
+        parts = "  ".join(f"{name} {value / kept:5.2f}" for name, value in spent.items())
+        lines.append(f"{world:<10}{frames:4d} frames {each:6.2f} CPU-s each ({parts}) {size / kept / 1e3:4.0f} KB")
         print("@", lines[-1], flush=True)
     mixed /= sum(MIX[world] for world in worlds)
     print("\n".join(lines))
-    print(
-        f"mix: {mixed:.2f} CPU-s a frame = {2 * 3600 / mixed:.0f} frames an hour on two free cores; bar {BAR:.1f}: {mixed / BAR:.2f}"
-    )
+    rate = 2 * 3600 / mixed
+    print(f"mix: {mixed:.2f} CPU-s a frame, {rate:.0f} frames an hour on two free cores; {mixed / BAR:.2f} of the bar")
     sys.stdout.flush()
     renderer.close()
     os._exit(0)  # Blender's own clean-up can hang

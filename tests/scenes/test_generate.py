@@ -52,7 +52,7 @@ def run_fake(settings: Settings, count: int, mode: str = "well", workers: int = 
     return run, events
 
 
-@pytest.fixture()
+@pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(folder=str(tmp_path), seed=7, views=2, scenes_per_shard=2, width=32, height=32)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,7 +76,7 @@ def test_chairs_face_their_table() -> None:
 @given(st.integers(0, 2**32), st.floats(2, 15), st.floats(2.3, 4))
 def test_openings_lie_in_their_wall_and_the_rest_is_wall(seed: int, length: float, height: float) -> None:
     holes = draw_openings(np.random.default_rng(seed), length, height, 0.5, 0.3)
-    for left, right in zip(holes, holes[1:]):
+    for left, right in pairwise(holes):
         assert left.x1 <= right.x0
     for hole in holes:
         assert -length / 2 < hole.x0 < hole.x1 < length / 2

@@ -97,4 +97,4 @@ def test_placing_turns_about_x_then_y_then_z(a: float, b: float, c: float) -> No
     slow = shape.vertices.astype(np.float64) * (2, 1, 1)
     for turn in ((a, 0, 0), (0, b, 0), (0, 0, c)):
         slow = slow @ rotation_matrix(turn).T
-    assert np.allclose(placed(item, shape.vertices), slow + (1, 2, 3), atol=1e-6)
+    assert np.allclose(placed(item, shape.vertices), slow + np.array([1, 2, 3]), atol=1e-6)

@@ -11,16 +11,16 @@ def test_a_box_comes_to_rest_on_the_floor_and_the_next_on_the_box() -> None:
     rng = np.random.default_rng(0)
     field = HeightField.flat(2.0)
     points = surface_points(rng, box(0.6, 0.6, 0.4))
-    assert field.drop(points + (0, 0, 3)) == pytest.approx(-3, abs=1e-6)
+    assert field.drop(points + np.array([0, 0, 3])) == pytest.approx(-3, abs=1e-6)
     assert field.drop(points) == pytest.approx(0.4, abs=1e-6)
-    assert field.drop(points + (1.2, 0, 0)) == pytest.approx(0, abs=1e-6)
+    assert field.drop(points + np.array([1.2, 0, 0])) == pytest.approx(0, abs=1e-6)
 
 
 def test_a_ball_sinks_between_two_boxes_no_deeper_than_it_fits() -> None:
     rng = np.random.default_rng(0)
     field = HeightField.flat(2.0, 256)
     for x in (-0.5, 0.5):
-        field.drop(surface_points(rng, box(0.5, 2.0, 0.5), 40000) + (x, 0, 0))
+        field.drop(surface_points(rng, box(0.5, 2.0, 0.5), 40000) + np.array([x, 0, 0]))
     shift = field.drop(surface_points(rng, sphere(0.4, 32, 64), 40000))
     # gap of 0.5 m: the ball of radius 0.4 touches both rims at height 0.5
     expected = 0.5 - (0.4 - np.sqrt(0.4**2 - 0.25**2))
@@ -29,7 +29,7 @@ def test_a_ball_sinks_between_two_boxes_no_deeper_than_it_fits() -> None:
 
 def test_what_would_hang_over_the_border_is_refused_and_leaves_no_trace() -> None:
     field = HeightField.flat(1.0)
-    assert field.drop(surface_points(np.random.default_rng(0), box(0.5, 0.5, 0.5)) + (0.9, 0, 0)) is None
+    assert field.drop(surface_points(np.random.default_rng(0), box(0.5, 0.5, 0.5)) + np.array([0.9, 0, 0])) is None
     assert not field.heights.any()
 
 
