@@ -20,15 +20,15 @@ def plane(normal: np.ndarray, distance: float) -> np.ndarray:
 def test_a_plane_has_its_normal_everywhere(x: float, y: float, distance: float) -> None:
     normal = np.array([x, y, -1.0]) / np.linalg.norm([x, y, 1.0])
     found = normals_of(plane(normal, distance), MATRIX)
-    assert np.abs(found - normal).max() < 0.012  # steps of 1/127, and float32 depth
+    assert np.abs(found - normal).max() < 0.02  # steps of 1/63, and float32 depth
 
 
 def test_no_normal_reaches_across_a_step() -> None:
     left, right = np.array([0.3, 0.0, -0.954]), np.array([-0.3, 0.0, -0.954])
     depth = np.where(np.arange(64) < 30, plane(left, 2.0), plane(right, 5.0))
     found = normals_of(depth, MATRIX)
-    assert np.abs(found[:, :30] - left).max() < 0.012
-    assert np.abs(found[:, 30:] - right).max() < 0.012
+    assert np.abs(found[:, :30] - left).max() < 0.02
+    assert np.abs(found[:, 30:] - right).max() < 0.02
 
 
 def test_sky_and_lone_pixels_have_none() -> None:

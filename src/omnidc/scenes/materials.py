@@ -34,6 +34,7 @@ TILES = {
     "print": (0.15, 0.5),
     "photo": (0.3, 2.0),
 }
+LIVING = {"grass", "soil", "bark"}
 GROUND = {"road", "pavement", "grass", "soil", "rock"}
 
 
@@ -90,7 +91,7 @@ def glowing(tone: Colour, strength: float) -> Material:
 def foliage(rng: Rng, dry: float = 0.15) -> Material:
     """Leaves or blades of one colour."""
     hue = rng.uniform(0.04, 0.15) if rng.random() < dry else rng.uniform(0.2, 0.34)
-    tone = vec3(colorsys.hsv_to_rgb(hue, rng.uniform(0.4, 0.85), rng.uniform(0.08, 0.4)))
+    tone = vec3(colorsys.hsv_to_rgb(hue, rng.uniform(0.4, 0.85), rng.uniform(0.12, 0.55)))
     return Material(
         colour=tone,
         roughness=float(rng.uniform(0.4, 0.8)),
@@ -122,7 +123,7 @@ class Kit:
             texture=self.texture(rng, role),
             tile=float(rng.uniform(low, high)) if tile is None else tile,
             hue=float(rng.normal(0, 0.02)),
-            saturation=float(rng.uniform(0.4, 1.1)),
+            saturation=float(rng.uniform(0.8, 1.2) if role in LIVING else rng.uniform(0.4, 1.1)),
             value=float(rng.uniform(0.6, 1.35)),
             roughness=float(rng.uniform(0.15, 0.5) if role == "metal" else rng.uniform(0.3, 0.95)),
             metallic=float(role == "metal" and rng.random() < 0.7),

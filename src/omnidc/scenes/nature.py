@@ -65,7 +65,9 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
         scene.add(boxes([(-900, -900, water - 50, 900, 900, water)]), Material(colour=tone, roughness=0.12, bump=0.1))
 
     def scatter(count: int, spread: float) -> npt.NDArray[np.float64]:
-        spots = np.clip(rng.normal(0, spread, (count, 2)), -reach * 0.95, reach * 0.95)
+        # half of it near the camera, where it is seen best
+        spreads = np.where(rng.random((count, 1)) < 0.5, spread, spread / 3)
+        spots = np.clip(rng.normal(0, 1, (count, 2)) * spreads, -reach * 0.95, reach * 0.95)
         heights = land.at(spots[:, 0], spots[:, 1])
         return np.concatenate([spots, heights[:, None]], axis=1)[heights > water]
 

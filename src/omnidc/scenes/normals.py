@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from omnidc.scenes.description import Array
 
-STEPS = 127  # normals are rounded to 1/127 (0.3° on average), so that flat walls take no space
+STEPS = 63  # normals are rounded to 1/63 (half a degree), so that flat walls take no space
 MAX_JUMP = 0.1  # relative difference of inverse depth between neighbours that still are one surface
 
 

@@ -103,7 +103,7 @@ def leaves(
             cutout=True,
             hue=float(rng.normal(0, 0.03)),
             saturation=float(rng.uniform(0.6, 1.1)),
-            value=float(rng.uniform(0.6, 1.3)),
+            value=float(rng.uniform(0.9, 2.0)),
             roughness=0.6,
         )
         return cards(centres, along * sizes * 1.6, across * sizes * 1.6), look
@@ -113,14 +113,16 @@ def leaves(
 def tree(rng: Rng, kit: Kit, height: float) -> Plant:
     """A tree: broad-leaved, conifer, or bare."""
     conifer = bool(rng.random() < 0.3)
-    limbs, tips = skeleton(rng, height, int(rng.integers(3, 5)), conifer)
+    limbs, tips = skeleton(rng, height, 4, conifer)
     bark = kit.material(rng, "bark")
     parts = [(merge(limbs), bark)]
     if conifer:
-        parts.append(leaves(rng, kit, tips, height * 0.02, 7000, height * 0.015))
+        parts.append(leaves(rng, kit, tips, height * 0.016, 4500, height * 0.012))
     elif rng.random() < 0.88:
         dense = int(rng.choice([2500, 5000, 8000]))
-        parts.append(leaves(rng, kit, tips, height * rng.uniform(0.012, 0.022), dense, height * 0.03))
+        parts.append(
+            leaves(rng, kit, tips, height * rng.uniform(0.012, 0.022), dense, height * rng.uniform(0.03, 0.06))
+        )
     return Plant(tuple(parts), height)
 
 
