@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.scenes.description import Item, Mesh, placed, rotation_matrix
+from omnidc.scenes.description import Item, Mesh, euler_angles, placed, rotation_matrix
 from omnidc.scenes.primitives import (
     box,
     boxes,
@@ -98,3 +98,8 @@ def test_placing_turns_about_x_then_y_then_z(a: float, b: float, c: float) -> No
     for turn in ((a, 0, 0), (0, b, 0), (0, 0, c)):
         slow = slow @ rotation_matrix(turn).T
     assert np.allclose(placed(item, shape.vertices), slow + np.array([1, 2, 3]), atol=1e-6)
+
+
+@given(st.floats(-1.5, 1.5), st.floats(-1.4, 1.4), st.floats(-3, 3))
+def test_euler_angles_come_back(a: float, b: float, c: float) -> None:
+    assert euler_angles(rotation_matrix((a, b, c))) == pytest.approx((a, b, c), abs=1e-9)

@@ -180,27 +180,32 @@ def fill_shelf(
     if kind < 0.6:
         c, s = np.cos(support.yaw), np.sin(support.yaw)
         x, end = -support.width / 2, support.width * rng.uniform(-0.2, 0.5)
-        while True:
+        for _ in range(100):
             one = book(rng, kit, upright=True)
             if x + one.width > end:
                 return
-            if one.height < clearance and one.depth < support.depth:
+            if one.height < clearance and one.depth + 0.02 < support.depth:
                 u, v = x + one.width / 2, -support.depth / 2 + one.depth / 2 + rng.uniform(0, 0.02)
                 one.stand(
                     scene, float(support.x + c * u - s * v), float(support.y + s * u + c * v), height, support.yaw
                 )
                 x += one.width + 0.001
+        return
     strew(scene, rng, kit, support, height, int(rng.integers(1, 6)), theme, clearance, largest=min(0.4, support.depth))
 
 
-def floor_cable(scene: Scene, rng: Rng) -> None:
-    """A cable on the floor near the middle of the room."""
+def floor_cable(scene: Scene, rng: Rng, floor: Floor) -> None:
+    """A cable on the floor near the middle of the room, where it does not run through a wall."""
     start = (*rng.normal(0, 0.8, 2), 0.0)
-    scene.add(lying_cable(rng, start, float(rng.uniform(0.8, 3)), float(rng.uniform(0.003, 0.008))), steel(rng))
+    cable = lying_cable(rng, start, float(rng.uniform(0.8, 3)), float(rng.uniform(0.003, 0.008)))
+    if (np.abs(cable.vertices[:, :2]).max(axis=0) < (floor.width / 2, floor.depth / 2)).all():
+        scene.add(cable, steel(rng))
 
 
-def rug(scene: Scene, rng: Rng, kit: Kit, x: float, y: float) -> None:
-    """A carpet of about a centimetre."""
+def rug(scene: Scene, rng: Rng, kit: Kit, floor: Floor, x: float, y: float) -> None:
+    """A carpet of about a centimetre, unless it would reach into a wall."""
     width, depth = rng.uniform(0.8, 2.6, 2)
     material = kit.material(rng, "fabric" if rng.random() < 0.7 else "photo", tile=float(rng.uniform(0.4, 2)))
-    scene.add(box(float(width), float(depth), 0.012), material, (x, y, 0), float(rng.choice([0, rng.uniform(0, 6.3)])))
+    spot = Footprint(x, y, float(width), float(depth), float(rng.choice([0, rng.uniform(0, 6.3)])))
+    if floor.inside(spot):
+        scene.add(box(spot.width, spot.depth, 0.012), material, (x, y, 0), spot.yaw)

@@ -218,6 +218,13 @@ def rotation_matrix(rotation: Sequence[float]) -> npt.NDArray[np.float64]:
     return np.asarray(about_z @ about_y @ about_x)
 
 
+def euler_angles(matrix: npt.NDArray[np.float64]) -> Vec3:
+    """The reverse of `rotation_matrix` (for turns about y of less than a quarter)."""
+    return vec3(
+        (np.arctan2(matrix[2, 1], matrix[2, 2]), -np.arcsin(matrix[2, 0]), np.arctan2(matrix[1, 0], matrix[0, 0]))
+    )
+
+
 def placed(item: Item, vertices: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Vertices [N, 3] of an item's shape in the world."""
     return np.asarray((vertices * item.scale) @ rotation_matrix(item.rotation).T + item.position)

@@ -5,12 +5,13 @@ A piece's front is −y and its back +y, as in the asset catalogue.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from omnidc.scenes.description import Material, Mesh, Model, Rng, Scene, rotation_matrix
+from omnidc.scenes.description import Material, Mesh, Model, Rng, Scene, euler_angles, rotation_matrix
 from omnidc.scenes.layout import Footprint
 from omnidc.scenes.materials import Kit, steel
 from omnidc.scenes.primitives import (
@@ -23,6 +24,8 @@ from omnidc.scenes.primitives import (
     transformed,
     tube,
 )
+
+SEATS = re.compile("chair|sofa|couch|bed|futon|stool|piano|puff|bench")
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,11 @@ class Piece:
     shelves: list[Shelf] = field(default_factory=list)
     elevation: float = 0.0
 
-    def stand(self, scene: Scene, x: float, y: float, z: float = 0.0, yaw: float = 0.0) -> None:
-        """Put all parts into the scene."""
+    def stand(self, scene: Scene, x: float, y: float, z: float = 0.0, yaw: float = 0.0, tilt: float = 0.0) -> None:
+        """Put all parts into the scene; `tilt` about the world's x axis lays it on a slope along y."""
+        rotation = euler_angles(rotation_matrix((tilt, 0, 0)) @ rotation_matrix((0, 0, yaw)))
         for shape, material in self.parts:
-            scene.add(shape, material, (x, y, z + self.elevation), yaw)
+            scene.add(shape, material, (x, y, z + self.elevation), rotation=rotation)
 
     def supports(self, x: float, y: float, z: float = 0.0, yaw: float = 0.0) -> list[tuple[Footprint, float, float]]:
         """Where its shelves are once it stands: footprint, height and clearance of each."""
@@ -67,7 +71,7 @@ class Piece:
 def from_model(model: Model) -> Piece:
     """A piece of the library; its top is a shelf when the catalogue says so and it is no seat."""
     shelves = []
-    if 0.3 < model.top < 1.3 and model.width > 0.3 and model.depth > 0.25 and "chair" not in model.name:
+    if 0.3 < model.top < 1.3 and model.width > 0.3 and model.depth > 0.25 and not SEATS.search(model.name):
         shelves = [Shelf(0, 0, model.top, model.width * 0.85, model.depth * 0.8)]
     return Piece(model.width, model.depth, model.height, [(model, None)], shelves, model.elevation)
 

@@ -73,6 +73,6 @@ def build_office(rng: Rng, kit: Kit) -> Scene:
     if rng.random() < 0.4:
         wall_pipes(scene, rng, room)
     for _ in range(int(rng.integers(0, 4))):
-        floor_cable(scene, rng)
+        floor_cable(scene, rng, room.floor)
     scene.viewpoints = room_views(room)
     return scene

@@ -118,7 +118,7 @@ def build_room(rng: Rng, kit: Kit) -> Scene:
             piece.stand(scene, spot.x, spot.y, 0, spot.yaw)
             dress(scene, rng, kit, piece, spot, "kitchen" if kind == "dining" else "living")
             if rng.random() < 0.5:
-                rug(scene, rng, kit, spot.x, spot.y)
+                rug(scene, rng, kit, room.floor, spot.x, spot.y)
             seats = make(rng, kit, finish, "chair" if kind == "dining" else "armchair")
             seat_around(
                 scene,
@@ -149,7 +149,7 @@ def build_room(rng: Rng, kit: Kit) -> Scene:
     if rng.random() < 0.3:
         hanging_lamps(scene, rng, room)
     for _ in range(int(rng.choice([0, 0, 1, 2]))):
-        floor_cable(scene, rng)
+        floor_cable(scene, rng, room.floor)
     scene.viewpoints = room_views(room)
     scene.nearest = float(np.clip(min(width, depth) * 0.12, 0.3, 0.5))
     return scene

@@ -40,6 +40,11 @@ class Road:
         a, k, phase = self.bends
         return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
 
+    def slope(self, y: float) -> float:
+        """Angle by which the ground climbs along +y at y."""
+        a, k, phase = self.climbs
+        return float(np.arctan(a * k * np.cos(k * y + phase)))
+
     def heading(self, y: float) -> float:
         """Yaw of the road at y; 0 = along +y."""
         a, k, phase = self.bends
@@ -226,7 +231,8 @@ def furnish(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, plants: lis
         if rng.random() < parked:
             piece, along = vehicle(rng, kit)
             x, py, z = road.at(side * (half - 1.05), y + rng.normal(0, 0.3))
-            piece.stand(scene, x, py, z, heading + along + float(rng.choice([0, np.pi])) + float(rng.normal(0, 0.02)))
+            turn = heading + along + float(rng.choice([0, np.pi])) + float(rng.normal(0, 0.02))
+            piece.stand(scene, x, py, z, turn, road.slope(py))
         if rng.random() < trees:
             plant = plants[int(rng.integers(len(plants)))]
             x, py, z = road.at(side * (half + (rng.uniform(1.5, 12) if country else 0.7)), y + 2.5, ground)
@@ -334,7 +340,8 @@ def build_street(rng: Rng, kit: Kit) -> Scene:
             continue
         taken.append((lane_side, y))
         x, py, z = road.at(lane_side * road.width * 0.2, y)
-        piece.stand(scene, x, py, z, road.heading(y) + along + (np.pi if lane_side > 0 else 0.0))
+        turn = road.heading(y) + along + (np.pi if lane_side > 0 else 0.0)
+        piece.stand(scene, x, py, z, turn, road.slope(py))
     if kind != "town" and rng.random() < 0.6:
         blades, look = tuft(rng), foliage(rng)
         for _ in range(int(rng.integers(100, 500))):
