@@ -191,7 +191,12 @@ def cabinet(
         width,
         depth,
         height,
-        [(body, finish[0]), (base, finish[1]), (boxes(doors), finish[0]), (boxes(handles), steel(rng))],
+        [
+            (body, finish[0]),
+            *([(base, finish[1])] if plinth else []),
+            (boxes(doors), finish[0]),
+            (boxes(handles), steel(rng)),
+        ],
         shelves,
     )
 

@@ -23,6 +23,7 @@ from omnidc.scenes.primitives import (
 from omnidc.scenes.settle import HeightField, surface_points
 
 MODEL_KINDS = ("toy", "kitchen small", "office small", "floor thing", "chair", "stool", "plant", "table lamp")
+PLACES = 6
 MAX_BYTES = 1_500_000  # shapes are read in Python here
 
 
@@ -89,11 +90,16 @@ def drop_things(
             else tuple(rng.choice([0, np.pi / 2, -np.pi / 2, rng.uniform(-0.6, 0.6)], 2))
         )
         rotation = (*tilt, float(rng.uniform(0, 6.3)))
-        x, y = rng.normal(0, spread, 2)
-        points = surface_points(rng, shape) @ rotation_matrix(rotation).T + [x, y, 0]
-        z = field.drop(points)
-        if z is not None:
-            scene.add(shown, material, (x, y, z), rotation=rotation)
+        cloud = surface_points(rng, shape) @ rotation_matrix(rotation).T
+        for _ in range(PLACES):  # what would topple is tried elsewhere
+            x, y = rng.normal(0, spread, 2)
+            points = cloud + np.array([x, y, 0])
+            found_rest = field.rest(points)
+            if found_rest is not None and found_rest[1]:
+                z = found_rest[0]
+                field.add(points + np.array([0, 0, z]))
+                scene.add(shown, material, (x, y, z), rotation=rotation)
+                break
 
 
 def build_pile(rng: Rng, kit: Kit) -> Scene:

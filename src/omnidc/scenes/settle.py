@@ -14,6 +14,7 @@ import numpy.typing as npt
 from omnidc.scenes.description import Mesh, Rng
 
 SAMPLES = 6000
+CONTACT = 0.08  # of a thing's height: what is nearer than this to the ground bears it
 
 
 def surface_points(rng: Rng, shape: Mesh, count: int = SAMPLES) -> npt.NDArray[np.float64]:
@@ -52,21 +53,33 @@ class HeightField:
         index = np.clip(index, 0, count - 1)
         return index[:, 1] * count + index[:, 0], over
 
-    def drop(self, points: npt.NDArray[np.float64]) -> float | None:
-        """Shift in z that lets a cloud of surface points rest on the field, which it then becomes part of.
+    def rest(self, points: npt.NDArray[np.float64]) -> tuple[float, bool] | None:
+        """Shift in z that lets a cloud of surface points touch the field, and whether it would stay there.
 
-        None when any of it hangs over the border.
+        It stays when what nearly touches lies on both sides of its middle, in x and in y. None when any of it hangs
+        over the border.
         """
         cell, over = self.cells(points)
         if not over.all():
             return None
         field = self.heights.ravel()
-        count = field.size
-        under, above = np.full(count, np.inf), np.full(count, -np.inf)
+        under = np.full(field.size, np.inf)
         np.minimum.at(under, cell, points[:, 2])
-        np.maximum.at(above, cell, points[:, 2])
-        hit = np.isfinite(under)
-        shift = float((field[hit] - under[hit]).max())
-        field[hit] = np.maximum(field[hit], above[hit] + shift)
+        hit = np.flatnonzero(np.isfinite(under))
+        gap = under[hit] - field[hit]
+        shift = -float(gap.min())
+        touching = hit[gap + shift < CONTACT * np.ptp(points[:, 2])]
+        count = self.heights.shape[0]
+        middle, _ = self.cells(points.mean(axis=0, keepdims=True))
+        stable = all(
+            half.min() <= centre <= half.max()
+            for half, centre in ((touching % count, middle[0] % count), (touching // count, middle[0] // count))
+        )
+        return shift, stable
+
+    def add(self, points: npt.NDArray[np.float64]) -> None:
+        """Make things that came to rest part of the field."""
+        cell, _ = self.cells(points)
+        field = self.heights.ravel()
+        np.maximum.at(field, cell, points[:, 2])
         self.heights = field.reshape(self.heights.shape)
-        return shift
