@@ -127,7 +127,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "soil": ("eztree/ground/dirt*", "robosuite/dirt*", "robosuite/clay*", "ufoai/textures/tex_nature/dirt*"),
     "rock": ("miniworld/rock*", "miniworld/concrete_4*", "ufoai/textures/tex_nature/*rock*"),
     "bark": ("eztree/bark/*_color_*",),
-    "wood": ("robosuite/*wood*", "miniworld/wood*", "eztree/bark/*_color_*", "ufoai/textures/tex_material/wood*"),
+    "wood": ("robosuite/*wood*", "miniworld/wood*", "ufoai/textures/tex_material/wood*"),
     "metal": ("robosuite/*steel*", "robosuite/metal*", "robosuite/brass*", "miniworld/metal*", "miniworld/airduct*"),
     "fabric": ("robosuite/gray-felt*",),
     "print": ("robosuite/cereal*", "robosuite/soda*", "robosuite/can*"),
