@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.compact import CompactConfig, CompactNetwork, bilinear_logits
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
+from omnidc.network.upsample import convex_upsample
 
-SMALL = CompactConfig(channels=(16, 16, 24, 32), attention_blocks=1, heads=2, rtol=1e-6)
+SMALL = CompactConfig(channels=(8, 16, 16, 24, 32), attention_blocks=1, heads=2, rtol=1e-6)
 
 
 def scene(batch: int = 1, height: int = 64, width: int = 96, points: float = 0.02) -> tuple[Tensor, Tensor]:
@@ -38,7 +39,7 @@ def test_prediction_is_finite_positive_and_of_the_inputs_size(network: CompactNe
     for tensor in (out.depth, out.depth_init, out.scale):
         assert tensor.shape == sparse.shape
         assert bool((torch.isfinite(tensor) & (tensor > 0)).all())
-    assert [tuple(g.shape) for g in out.fields.gradients] == [(2, 2, 16, 24), (2, 2, 8, 12), (2, 2, 4, 6)]
+    assert [tuple(g.shape) for g in out.fields.gradients] == [(2, 2, 32 >> r, 48 >> r) for r in range(4)]
     assert bool(out.info.converged.all())
 
 
@@ -99,8 +100,17 @@ def test_switches_of_the_ablations_make_smaller_networks() -> None:
     out = plain(image, sparse)
     assert len(out.fields.gradients) == 1
     assert out.fields.weights is None
-    with pytest.raises(ConfigError, match="1 to 3 resolutions"):
+    with pytest.raises(ConfigError, match="1 to 4 resolutions"):
         CompactConfig(resolutions=5)
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+def test_upsampling_starts_as_bilinear_interpolation(factor: int) -> None:
+    x = torch.rand(1, 1, 5, 7, generator=torch.Generator().manual_seed(0))
+    logits = torch.tensor(bilinear_logits(factor)).reshape(1, -1, 1, 1).expand(1, -1, 5, 7)
+    expected = nn.functional.interpolate(x, scale_factor=factor, mode="bilinear")
+    inside = (..., slice(factor, -factor), slice(factor, -factor))
+    torch.testing.assert_close(convex_upsample(x, logits, factor)[inside], expected[inside], rtol=0, atol=0.02)
 
 
 def test_default_size_keeps_its_promise() -> None:

@@ -261,6 +261,11 @@ class Shards(Sequence[Frame]):
         return len(self._index)
 
     @property
+    def names(self) -> list[str]:
+        """`frame.name` of every frame."""
+        return [f"{self.files[number].stem}/{key}" for key, (number, _) in zip(self.keys, self._index)]
+
+    @property
     def scenes(self) -> list[str]:
         """The scene of every frame."""
         return [scene_of(key) for key in self.keys]
@@ -329,6 +334,11 @@ class PrototypeFrames(Sequence[Frame]):
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def names(self) -> list[str]:
+        """`frame.name` of every frame."""
+        return list(self.keys)
 
     @property
     def scenes(self) -> list[str]:

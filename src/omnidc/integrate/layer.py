@@ -59,7 +59,10 @@ class _Integrate(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         x, observed, *gradients = ctx.saved_tensors
         system: System = ctx.system
-        lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **ctx.solver)
+        if bool(torch.isfinite(upstream).all()):
+            lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **ctx.solver)
+        else:  # an overflow downstream, as under mixed precision: the optimiser's own check has to see it
+            lam = torch.full_like(upstream, torch.nan)
         fixed = ctx.fixed.reshape(-1, 1, 1, 1)
         d_anchor = torch.where(fixed, lam * (observed - x), 0) if ctx.needs_input_grad[1] else None
         d_observed = torch.where(fixed, lam * system.anchor, 0) if ctx.needs_input_grad[2] else None

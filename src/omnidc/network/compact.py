@@ -1,10 +1,11 @@
 """The compact network: OMNI-DC's three stages with a small U-shaped backbone, made for CPUs.
 
-Most work is done at 1/4 resolution and coarser. Colour enters through EfficientNet-Lite0's pyramid; sparse depth
-enters at 1/4 without losing its sub-pixel place (space to depth), with a validity channel and a cheap harmonic
-pre-fill from our own integrator, and at every coarser level as mean log depth and density. The heads predict log-depth
-gradients and edge weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling
-and the Laplace scale of log depth.
+Most work is done at 1/4 resolution and coarser, but gradients are predicted from 1/2 on: the integrator is fast enough,
+and thin things survive there. Colour enters through EfficientNet-Lite0's pyramid; sparse depth enters at 1/2 without
+losing its sub-pixel place (space to depth), with a validity channel and a cheap harmonic pre-fill from our own
+integrator, and at every coarser level as mean log depth and density. The heads predict log-depth gradients and edge
+weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling and the Laplace
+scale of log depth.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid, median_of_valid
 from omnidc.network.upsample import convex_upsample
 
-FACTOR = 4  # the integrator works at 1/4
+FACTOR = 2  # the integrator works at 1/2
+PREFILL_FACTOR = 4  # the pre-fill is smooth, a coarser grid is enough
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class CompactConfig:
     """Shape of the compact network."""
 
     architecture: str = "compact"
-    channels: tuple[int, int, int, int] = (64, 96, 144, 192)  # at 1/4, 1/8, 1/16, 1/32
-    resolutions: int = 3  # R
+    channels: tuple[int, int, int, int, int] = (32, 64, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
+    resolutions: int = 4  # R: gradients at 1/2, 1/4, 1/8, 1/16
     attention_blocks: int = 2
     heads: int = 6
     edge_weights: bool = True  # per-edge weights W_r; without, 1 / R everywhere
@@ -41,8 +43,8 @@ class CompactConfig:
     rtol: float = 1e-4  # of the integrator; 1e-4 in log depth is far below what the eye or a metric sees
 
     def __post_init__(self) -> None:
-        if not 1 <= self.resolutions <= 3:
-            raise ConfigError(f"The compact network has 1 to 3 resolutions, not {self.resolutions}.")
+        if not 1 <= self.resolutions <= 4:
+            raise ConfigError(f"The compact network has 1 to 4 resolutions, not {self.resolutions}.")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -110,11 +112,12 @@ class CompactNetwork(DepthNetwork):
     def __init__(self, config: CompactConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or CompactConfig()
-        c4, c8, c16, c32 = config.channels
+        c2, c4, c8, c16, c32 = config.channels
         e2, e4, e8, e16, e32 = CHANNELS
         self.encoder = EfficientNetLite0()
-        self.colour4 = nn.Conv2d(e4 + 4 * e2, c4 // 2, 1)
-        self.depth4 = nn.Conv2d(2 * FACTOR * FACTOR + 3, c4 // 2, 3, padding=1)
+        self.join2 = nn.Conv2d(e2 + 2 * FACTOR * FACTOR + 3, c2, 3, padding=1)
+        self.to4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
+        self.join4 = nn.Conv2d(e4 + 2, c4, 1)
         self.down4 = ResidualBlock(c4)
         self.to8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
         self.join8 = nn.Conv2d(e8 + 2, c8, 1)
@@ -130,56 +133,51 @@ class CompactNetwork(DepthNetwork):
         self.from16 = nn.Conv2d(c16, c8, 1)
         self.up8 = ResidualBlock(c8)
         self.from8 = nn.Conv2d(c8, c4, 1)
-        self.up4 = nn.Sequential(ResidualBlock(c4), ResidualBlock(c4))
+        self.up4 = ResidualBlock(c4)
+        self.from4 = nn.Conv2d(c4, c2, 1)
+        self.up2 = ResidualBlock(c2)
 
         per_edge = 4 if config.edge_weights else 2
-        self.gradient_heads = nn.ModuleList(_head(c, c // 2, per_edge) for c in (c4, c8, c16)[: config.resolutions])
+        self.gradient_heads = nn.ModuleList(_head(c, c // 2, per_edge) for c in (c2, c4, c8, c16)[: config.resolutions])
         # Confidence logit of a measured cell and log Laplace scale: most points are right, and 5 % is a first guess.
-        self.point_head = _head(c4, 32, 2, bias=(2.0, math.log(0.05)))
-        self.mask_head = _head(c4, 96, 9 * FACTOR * FACTOR)
+        self.point_head = _head(c2, c2, 2, bias=(2.0, math.log(0.05)))
+        self.mask_head = _head(c2, c2, 9 * FACTOR * FACTOR, bias=bilinear_logits(FACTOR))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(5.0)))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
         colour = self.encoder(imagenet(image))
         log_depth, valid = log_of_valid(sparse)
-        cell_depth, mask = downsample_sparse(sparse, FACTOR)
-        cell_log, _ = log_of_valid(cell_depth)
-        prefill = self._prefill(cell_log, mask) if self.config.prefill else torch.zeros_like(cell_log)
         measured = torch.cat([log_depth, valid], dim=1)
+        cells, mask = downsample_sparse(sparse, FACTOR)
+        places = [F.pixel_unshuffle(measured, FACTOR), log_of_valid(cells)[0], mask, self._prefill(sparse)]
 
-        x4 = torch.cat(
-            [
-                self.colour4(torch.cat([colour[1], F.pixel_unshuffle(colour[0], 2)], dim=1)),
-                self.depth4(torch.cat([F.pixel_unshuffle(measured, FACTOR), cell_log, mask, prefill], dim=1)),
-            ],
-            dim=1,
-        )
-        x4 = self.down4(x4)
-        x8 = self.down8(self.to8(x4) + self.join8(torch.cat([colour[2], _mean_and_density(measured, 8)], dim=1)))
-        x16 = self.down16(self.to16(x8) + self.join16(torch.cat([colour[3], _mean_and_density(measured, 16)], dim=1)))
-        x32 = self.to32(x16) + self.join32(torch.cat([colour[4], _mean_and_density(measured, 32)], dim=1))
-        x32 = self.bottom(x32)
+        x2 = self.join2(torch.cat([colour[0], *places], dim=1))
+        x4 = self.down4(self.to4(x2) + self.join4(_with_points(colour[1], measured)))
+        x8 = self.down8(self.to8(x4) + self.join8(_with_points(colour[2], measured)))
+        x16 = self.down16(self.to16(x8) + self.join16(_with_points(colour[3], measured)))
+        x32 = self.bottom(self.to32(x16) + self.join32(_with_points(colour[4], measured)))
         x16 = self.up16(x16 + _double(self.from32(x32)))
         x8 = self.up8(x8 + _double(self.from16(x16)))
         x4 = self.up4(x4 + _double(self.from8(x8)))
+        x2 = self.up2(x2 + _double(self.from4(x4)))
 
         gradients, weights = [], []
-        for head, features in zip(self.gradient_heads, (x4, x8, x16), strict=False):
+        for head, features in zip(self.gradient_heads, (x2, x4, x8, x16), strict=False):
             out = head(features)
             gradients.append(2 * torch.tanh(out[:, :2] / 2))
             if self.config.edge_weights:
                 weights.append((2 * torch.sigmoid(out[:, 2:]) + 1e-3) / self.config.resolutions)
-        points = self.point_head(x4)
+        points = self.point_head(x2)
         return Fields(
             gradients=tuple(gradients),
             weights=tuple(weights) if weights else None,
             confidence=torch.sigmoid(points[:, :1]),
-            refinement={"mask": self.mask_head(x4), "log_scale": points[:, 1:]},
+            refinement={"mask": self.mask_head(x2), "log_scale": points[:, 1:]},
         )
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
-        cell_depth, mask = downsample_sparse(sparse, FACTOR)
-        observed, _ = log_of_valid(cell_depth)
+        cells, mask = downsample_sparse(sparse, FACTOR)
+        observed, _ = log_of_valid(cells)
         return integrate(
             fields.gradients,
             observed,
@@ -214,18 +212,39 @@ class CompactNetwork(DepthNetwork):
         )
 
     @torch.no_grad()
-    def _prefill(self, observed: Tensor, mask: Tensor) -> Tensor:
+    def _prefill(self, sparse: Tensor) -> Tensor:
         """Log depth of zero gradients through the measurements; a few iterations are enough to look at."""
-        flat = observed.new_zeros(len(observed), 2, *observed.shape[-2:])
-        filled, _ = integrate([flat], observed, mask, rtol=3e-2, on_failure="ignore")
-        return filled
+        cells, mask = downsample_sparse(sparse, PREFILL_FACTOR)
+        flat = cells.new_zeros(len(cells), 2, *cells.shape[-2:])
+        if self.config.prefill:
+            filled, _ = integrate([flat], log_of_valid(cells)[0], mask, rtol=3e-2, on_failure="ignore")
+        else:
+            filled = torch.zeros_like(cells)
+        return F.interpolate(filled, scale_factor=PREFILL_FACTOR // FACTOR, mode="bilinear")
 
 
-def _mean_and_density(measured: Tensor, factor: int) -> Tensor:
-    """[log depth, valid] at full resolution → per cell the mean log depth and the root of the share measured."""
-    pooled = F.avg_pool2d(measured, factor)
+def bilinear_logits(factor: int) -> tuple[float, ...]:
+    """Logits of `convex_upsample` that make it bilinear interpolation; where learning begins."""
+
+    def weight(neighbour: int, fine: int) -> float:
+        offset = (fine + 0.5) / factor - 0.5  # of a fine pixel from the centre of its cell, in cells
+        return max(0.0, 1 - abs(offset - neighbour))
+
+    fine = range(factor)
+    return tuple(
+        math.log(weight(dy, a) * weight(dx, b) + 1e-3)
+        for dy in (-1, 0, 1)
+        for dx in (-1, 0, 1)
+        for a in fine
+        for b in fine
+    )
+
+
+def _with_points(colour: Tensor, measured: Tensor) -> Tensor:
+    """`colour` of some level, and per cell of it the mean log depth and the root of the share of pixels measured."""
+    pooled = F.avg_pool2d(measured, measured.shape[-1] // colour.shape[-1])
     total, share = pooled[:, :1], pooled[:, 1:]
-    return torch.cat([total / share.clamp_min(1e-6), share.sqrt()], dim=1)
+    return torch.cat([colour, total / share.clamp_min(1e-6), share.sqrt()], dim=1)
 
 
 def _double(x: Tensor) -> Tensor:

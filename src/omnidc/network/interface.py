@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo
@@ -22,7 +24,8 @@ from omnidc.integrate import SolveInfo
 
 @dataclass
 class Fields:
-    """What the network says of an image before integration; h = H / 4, w = W / 4, R resolutions."""
+    """What the network says of an image before integration; h × w is the integrator's grid (H / 4 at paper size,
+    H / 2 in the compact network), R the number of resolutions."""
 
     gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
@@ -46,8 +49,13 @@ class Prediction:
 class DepthNetwork(nn.Module, ABC):
     """Base of the networks. Images are RGB in [0, 1]; sparse depth has 0 = no measurement."""
 
+    config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
     multiple: int  # height and width given to `fields` must be multiples of this
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
+
+    def optimise(self) -> DepthNetwork:
+        """The same network in the form that infers fastest; it may be changed in place and unfit for training."""
+        return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     @abstractmethod
     def fields(

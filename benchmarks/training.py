@@ -1,0 +1,146 @@
+"""Images a second of training, and where the time goes.
+
+    python benchmarks/training.py --data /path/to/frames [--preset compact] [--size 256x320] [--batch 8] [--steps 8]
+
+Prints images a second by the clock (data loading included) and by CPU time of the main process, and the share of the
+step spent waiting for data, in the network's forward pass, in the integrator (its forward solves and the solve of its
+backward pass), in losses, in the rest of the backward pass, and in the optimiser with averaging. Shares are of CPU
+time, since the clock means little on a shared machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omnidc.network.interface import Fields
+from omnidc.training import losses
+from omnidc.training.config import TrainConfig, load_config
+from omnidc.training.distributed import World, pick_device
+from omnidc.training.loop import Run
+
+
+class Stopwatch:
+    """CPU seconds per part."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def add(self, part: str, seconds: float) -> None:
+        self.seconds[part] = self.seconds.get(part, 0.0) + seconds
+
+    def wrap(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            began = time.process_time()
+            result = function(*arguments, **named)
+            self.add(part, time.process_time() - began)
+            return result
+
+        return timed
+
+
+def watch_integrator(run: Run, watch: Stopwatch) -> None:
+    """Time `integrate` forward, and backward between the gradient of its output and that of its first input."""
+    original = run.network.integrate
+
+    def integrate(fields: Fields, sparse: Tensor, start: Tensor | None = None) -> Any:
+        began = time.process_time()
+        solution, info = original(fields, sparse, start)
+        watch.add("integrator", time.process_time() - began)
+        entered: list[float] = []
+        left: list[float] = []
+
+        def leave(gradient: Tensor) -> None:
+            # several inputs get their gradients at once; the first call ends the measurement
+            if entered and not left:
+                left.append(time.process_time())
+                watch.add("integrator backward", left[0] - entered[0])
+
+        if solution.requires_grad:
+            solution.register_hook(lambda gradient: entered.append(time.process_time()))
+            for tensor in fields.gradients:
+                tensor.register_hook(leave)
+        return solution, info
+
+    run.network.integrate = integrate  # type: ignore[method-assign]
+
+
+def measure(config: TrainConfig, steps: int, warmup: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(config, Path(folder), World(0, 1, pick_device(config.runtime.device)))
+        run._begin_epoch()
+        batches = run._batches(run._plan(0))
+        for _ in range(warmup):
+            run.train_step(batches, 0.5)
+        watch = Stopwatch()
+        watch_integrator(run, watch)
+        run.network.fields = watch.wrap("fields", run.network.fields)  # type: ignore[method-assign]
+        run.network.refine = watch.wrap("refine", run.network.refine)  # type: ignore[method-assign]
+        losses.total = watch.wrap("losses", losses.total)
+        run.optimiser.step = watch.wrap("optimiser", run.optimiser.step)  # type: ignore[method-assign]
+        run.average.update = watch.wrap("optimiser", run.average.update)  # type: ignore[method-assign]
+        Tensor.backward = watch.wrap("backward", Tensor.backward)  # type: ignore[method-assign]
+        waited = 0.0
+
+        def timed_batches() -> Any:
+            nonlocal waited
+            while True:
+                clock, cpu = time.monotonic(), time.process_time()
+                batch = next(batches)
+                waited += time.monotonic() - clock
+                watch.add("data", time.process_time() - cpu)
+                yield batch
+
+        source = timed_batches()
+        clock, cpu = time.monotonic(), time.process_time()
+        for _ in range(steps):
+            run.train_step(source, 0.5)
+        clock, cpu = time.monotonic() - clock, time.process_time() - cpu
+        images = steps * config.optimiser.batch
+        parts = watch.seconds
+        solved = parts.get("integrator", 0.0) + parts.get("integrator backward", 0.0)
+        shown = {
+            "data (main process)": parts["data"],
+            "forward": parts["fields"] + parts["refine"],
+            "integrator": solved,
+            "losses": parts["losses"],
+            "backward": parts["backward"] - parts.get("integrator backward", 0.0),
+            "optimiser": parts["optimiser"],
+        }
+        threads = torch.get_num_threads()
+        size = ", ".join(f"{height}x{width}" for height, width in config.data.sizes)
+        print(f"{config.network.name}, batch {config.optimiser.batch}, {size}, {threads} threads, {steps} steps")
+        print(f"{images / clock:8.2f} images/s by the clock, {100 * waited / clock:.1f} % of it waiting for data")
+        print(f"{images * threads / cpu:8.2f} images/s on {threads} free cores ({cpu / images:.3f} CPU-s an image)")
+        for name, seconds in shown.items():
+            print(f"{100 * seconds / cpu:7.1f} %  {name}")
+        print(f"{100 * (1 - sum(shown.values()) / cpu):7.1f} %  other")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="shards or folder of frames")
+    parser.add_argument("--preset", default="compact")
+    parser.add_argument("--size", default="256x320", help="height x width, multiples of 32")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--set", action="append", default=[], dest="settings", help="section.key=value")
+    options = parser.parse_args()
+    tables: dict[str, Any] = {
+        "data": {"sources": {"frames": options.data}, "sizes": [[int(n) for n in options.size.split("x")]]},
+        "optimiser": {"batch": options.batch},
+        "schedule": {"steps": 1_000_000},
+    }
+    measure(load_config(options.preset, None, options.settings, **tables), options.steps, options.warmup)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""`omnidc train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run: checkpoints, logs, pictures.")],
+    preset: Annotated[str | None, typer.Option(help="Settings to begin with: compact or paper.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file whose settings override the preset's.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=PATH, may be repeated. A NAME of `omnidc data list` picks that dataset's reader; "
+            "any other name stands for shards or frames of `omnidc scenes`."
+        ),
+    ] = None,
+    time_budget: Annotated[
+        str | None, typer.Option(help="End after this much time (2h, 90m), with the schedule to match.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, may be repeated; overrides everything else.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan of the run, measured, and stop.")] = False,
+) -> None:
+    """Train a network on rendered frames or public datasets; start it with torchrun for several devices."""
+    from omnidc.errors import ConfigError
+    from omnidc.training.config import load_config, read_run
+    from omnidc.training.loop import train as run_training
+    from omnidc.training.schedule import format_duration
+
+    tables: dict[str, dict[str, object]] = {}
+    sources: dict[str, object] = {}
+    for item in data or []:
+        name, equals, path = item.partition("=")
+        if not equals or not name or not path:
+            raise ConfigError(f"--data {item!r} cannot be read: write NAME=PATH.")
+        if name in sources:
+            raise ConfigError(f"--data gives the name {name!r} twice: each needs its own.")
+        sources[name] = path
+    if sources:
+        tables["data"] = {"sources": sources}
+    if time_budget:
+        tables["schedule"] = {"time_budget": time_budget}
+    before = read_run(out) if resume and not preset and not config else {}
+    wanted = load_config(preset, config, settings or [], base=before, **tables)
+    if dry_run:
+        from omnidc.training.plan import make_plan
+
+        typer.echo(make_plan(wanted).text())
+        return
+    summary = run_training(wanted, out, resume=resume)
+    best = "" if summary.best == float("inf") else f", best mean REL {summary.best:.4f}"
+    typer.echo(
+        f"{summary.step} steps in {format_duration(summary.elapsed)}, loss {summary.loss:.4f}{best}, "
+        f"{summary.skipped} batches skipped; weights in {out / 'last.safetensors'}"
+    )
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(train)

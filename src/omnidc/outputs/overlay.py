@@ -1,0 +1,88 @@
+"""Pictures that show measurements and doubts over the photograph; most bad results are bad projections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from omnidc.errors import FileError
+from omnidc.files import atomic_path
+from omnidc.outputs.preview import Scale, draw_points
+
+Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
+
+
+def greyed(image: Picture) -> Picture:
+    """The photograph in grey and a little faded, so that colours drawn over it stand out."""
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    return np.repeat((40 + 0.65 * grey).astype(np.uint8)[..., None], 3, axis=2)
+
+
+def point_overlay(
+    image: Picture,
+    sparse: npt.NDArray[np.float32],  # [H, W], 0 = none
+) -> Picture:
+    """Draw the measurements over the greyed photograph in the colour of their depth: near red, far blue."""
+    return draw_points(greyed(image), sparse, Scale.of(sparse))
+
+
+def uncertainty_overlay(
+    image: Picture,
+    depth: npt.NDArray[np.float32],  # [H, W] > 0
+    uncertainty: npt.NDArray[np.float32],  # [H, W] > 0, Laplace scale, same unit
+    full: float = 0.2,  # relative uncertainty that is drawn in full red
+) -> Picture:
+    """Tint the photograph where the result is doubtful: clear = sure, red = b is `full` of the depth or more."""
+    doubt = np.clip(uncertainty / np.maximum(depth, 1e-12) / full, 0, 1)[..., None]
+    grey = greyed(image).astype(np.float32)
+    red = np.array([230.0, 30.0, 20.0], dtype=np.float32)
+    return np.asarray(np.clip(grey * (1 - 0.8 * doubt) + red * 0.8 * doubt, 0, 255), dtype=np.uint8)
+
+
+def error_map(
+    depth: npt.NDArray[np.float32],  # [H, W] > 0
+    truth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
+    full: float = 0.2,  # relative error of the end of the scale
+) -> Picture:
+    """Signed relative error: blue = too near, white = right, red = too far, black = truth unknown."""
+    known = truth > 0
+    error = np.zeros(depth.shape, dtype=np.float64)
+    np.divide(depth - truth, truth, out=error, where=known)
+    t = np.clip(error / full, -1, 1)[..., None]
+    white, red, blue = (np.array(c, dtype=np.float64) for c in ((255, 255, 255), (200, 30, 30), (40, 70, 200)))
+    out = np.where(t > 0, white + (red - white) * t, white + (blue - white) * -t)
+    out[~known] = 0
+    return np.asarray(out, dtype=np.uint8)
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write a picture by its suffix; JPEG at a quality that does not cost detail."""
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"):
+        raise FileError(f"{path} has no suffix of a picture; write .png or .jpg.")
+    with atomic_path(path) as temporary:
+        Image.fromarray(picture).save(temporary, quality=95)
+
+
+def _as_wide(picture: Picture, width: int) -> Picture:
+    if picture.shape[1] == width:
+        return picture
+    height = round(picture.shape[0] * width / picture.shape[1])
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.uint8)
+
+
+def sheet(pictures: list[Picture], columns: int = 2) -> Picture:
+    """Lay pictures out in a grid, all as wide as the widest."""
+    columns = min(columns, len(pictures))
+    widest = max(picture.shape[1] for picture in pictures)
+    pictures = [_as_wide(picture, widest) for picture in pictures]
+    height, width = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
+    rows = -(-len(pictures) // columns)
+    out = np.zeros((rows * height, columns * width, 3), dtype=np.uint8)
+    for k, picture in enumerate(pictures):
+        y, x = k // columns * height, k % columns * width
+        out[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
+    return out

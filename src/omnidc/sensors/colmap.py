@@ -1,0 +1,327 @@
+"""COLMAP models: sparse points become depth measurements of every registered photograph.
+
+COLMAP puts the centre of the upper left pixel at (0.5, 0.5); intrinsics are moved by −0.5 on the way in, and by
++0.5 on the way out. Photographs of cameras with distortion are undistorted to the pinhole camera that COLMAP's own
+undistorter would choose.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError, InputError, MissingExtraError
+from omnidc.frame import Frame
+from omnidc.images import SUFFIXES
+from omnidc.sensors.images import Picture, read_photo, shrink, shrink_size
+from omnidc.sensors.projection import Array, inverse, scatter
+from omnidc.sensors.report import point_warnings
+from omnidc.sensors.source import Source
+
+HALF = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
+
+
+def _pycolmap() -> Any:
+    try:
+        import pycolmap
+    except ImportError as error:
+        raise MissingExtraError("pycolmap", "colmap", "Reading COLMAP models") from error
+    return pycolmap
+
+
+@dataclass
+class Filters:
+    """Which points of the model count as measurements."""
+
+    min_track: int = 3  # images that saw the point
+    max_error: float = 2.0  # mean reprojection error, pixels of the original image
+    observed_only: bool = False  # only points that COLMAP matched in the image itself
+    footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+
+
+@dataclass
+class ColmapModel:
+    """A reconstruction, its photographs, and the points that passed the filters."""
+
+    reconstruction: Any  # pycolmap.Reconstruction
+    images: Path
+    filters: Filters
+    max_long_side: int | None = None
+    points: Array = field(init=False)  # [N, 3], world
+    point_ids: npt.NDArray[np.int64] = field(init=False)  # [N], sorted
+    notes: list[str] = field(default_factory=list)
+    _maps: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        chosen = [
+            (key, point.xyz)
+            for key, point in sorted(self.reconstruction.points3D.items())
+            if point.track.length() >= self.filters.min_track
+            and not (point.has_error() and point.error > self.filters.max_error)
+        ]
+        total = len(self.reconstruction.points3D)
+        if total == 0:
+            raise InputError(
+                "The COLMAP model holds no 3D points; run COLMAP's point_triangulator, "
+                "or start from photos with --run-sfm."
+            )
+        if not chosen:
+            raise InputError(
+                f"None of the model's {total} points has a track of {self.filters.min_track} images and a reprojection "
+                f"error of at most {self.filters.max_error:g} px; loosen --min-track or --max-error."
+            )
+        self.point_ids = np.array([key for key, _ in chosen], dtype=np.int64)
+        self.points = np.array([xyz for _, xyz in chosen], dtype=np.float64)
+        self.notes.append(
+            f"{len(chosen)} of {total} points pass the filters (track >= {self.filters.min_track}, "
+            f"error <= {self.filters.max_error:g} px)"
+        )
+        distorted = sorted({camera.model_name for camera in self._cameras() if not camera.is_undistorted()})
+        if distorted:
+            self.notes.append(f"images are undistorted to a pinhole camera (the model has {', '.join(distorted)})")
+        self.notes.append("pixel centres moved from COLMAP's +0.5 to integers")
+
+    def _cameras(self) -> Iterator[Any]:
+        for image_id in self.reconstruction.reg_image_ids():
+            yield self.reconstruction.images[image_id].camera
+
+    def names(self) -> list[str]:
+        """Names of the registered images, in order."""
+        ids = self.reconstruction.reg_image_ids()
+        return sorted(self.reconstruction.images[image_id].name for image_id in ids)
+
+    def _undistort(self, picture: Picture, camera: Any) -> tuple[Picture, Array]:
+        _, K = pinhole_of(camera)
+        if camera.is_undistorted():
+            return picture, K
+        if camera.camera_id not in self._maps:  # most models have one camera: its map serves all images
+            self._maps = {camera.camera_id: undistortion_map(camera)}
+        x, y = np.moveaxis(self._maps[camera.camera_id], 2, 0)
+        out = cv2.remap(picture, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        return np.asarray(out, dtype=np.uint8), K
+
+    def frame(self, name: str) -> Frame:
+        """Return the view of one registered image. `extra` holds the camera, the count of points and warnings."""
+        image = self.reconstruction.find_image_with_name(name)
+        picture = read_photo(self.images / name)
+        if picture.shape[:2] != (image.camera.height, image.camera.width):
+            raise InputError(
+                f"{self.images / name} is {picture.shape[1]}x{picture.shape[0]} but the model's camera is "
+                f"{image.camera.width}x{image.camera.height}; give the images that COLMAP was run on."
+            )
+        picture, K = self._undistort(picture, image.camera)
+        picture, small_K = shrink(picture, K, self.max_long_side)
+        assert small_K is not None
+        camera_from_world = np.eye(4)
+        camera_from_world[:3] = image.cam_from_world().matrix()
+        seen_ids = np.array([p.point3D_id for p in image.get_observation_points2D()], dtype=np.int64)
+        seen = np.isin(self.point_ids, seen_ids)
+        chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
+        points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
+        sparse, count = scatter(points, small_K, picture.shape[:2], footprint=self.filters.footprint, seen=seen[chosen])
+        return Frame(
+            image=picture,
+            sparse=sparse,
+            intrinsics=small_K,
+            pose=inverse(camera_from_world),
+            unit="scene",
+            name=str(Path(name).with_suffix("")),
+            extra={"file": name, "points": count, "warnings": point_warnings(sparse), "image_id": image.image_id},
+        )
+
+    def colored_points(self) -> tuple[Array, npt.NDArray[np.uint8]]:
+        """Points that passed the filters, [N, 3] in the world, and their colours [N, 3]."""
+        colors = [self.reconstruction.points3D[int(key)].color for key in self.point_ids]
+        return self.points, np.array(colors, dtype=np.uint8)
+
+    def source(self) -> Source:
+        return Source({str(Path(name).with_suffix("")): partial(self.frame, name) for name in self.names()}, self.notes)
+
+
+def find_model(path: Path) -> Path:
+    """Return the folder with the model: `path` itself, or `sparse/0`, `sparse` or `0` inside it."""
+    for folder in (path, path / "sparse" / "0", path / "sparse", path / "0", path / "colmap" / "sparse" / "0"):
+        if any((folder / f"cameras.{suffix}").is_file() for suffix in ("bin", "txt")):
+            return folder
+    raise FileError(
+        f"There is no COLMAP model in {path}: cameras.bin (or .txt) is missing; "
+        "give the folder that holds cameras, images and points3D, or start from photos with --run-sfm."
+    )
+
+
+def _check_camera_names(folder: Path) -> None:
+    """pycolmap aborts on unknown camera models of text files; name the culprit first."""
+    text = folder / "cameras.txt"
+    if (folder / "cameras.bin").is_file() or not text.is_file():
+        return
+    known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
+    for line in text.read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
+            raise InputError(
+                f"{text} uses the camera model {words[1]!r}, which COLMAP does not know; "
+                "convert it to OPENCV or another model of COLMAP's list."
+            )
+
+
+def open_model(
+    model: Path,
+    images: Path,
+    filters: Filters | None = None,
+    max_long_side: int | None = None,
+) -> ColmapModel:
+    """Read a binary or text model and match it with its photographs."""
+    pycolmap = _pycolmap()
+    folder = find_model(model)
+    if not images.is_dir():
+        raise FileError(f"There is no folder of images at {images}; check the path.")
+    _check_camera_names(folder)
+    try:
+        reconstruction = pycolmap.Reconstruction(str(folder))
+    except Exception as error:  # pycolmap raises whatever its C++ side threw
+        raise FileError(f"The COLMAP model in {folder} cannot be read: {' '.join(str(error).split())}") from error
+    if reconstruction.num_reg_images() == 0:
+        raise InputError(f"The COLMAP model in {folder} has no registered images; run COLMAP's mapper first.")
+    result = ColmapModel(reconstruction, images, filters or Filters(), max_long_side)
+    for camera in result._cameras():
+        if camera.model_name == "EQUIRECTANGULAR":
+            raise InputError(
+                f"The model uses the camera model {camera.model_name}, which sees all around and has no pinhole view; "
+                "cut the panoramas into perspective images before running COLMAP."
+            )
+    names = result.names()
+    outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
+    if outside:
+        raise InputError(f"The model names an image outside its folder ({outside[0]}); make the names relative to it.")
+    if len({Path(name).with_suffix("") for name in names}) < len(names):
+        raise InputError("Two images of the model differ only in their suffix, so that results would collide; rename.")
+    missing = [name for name in names if not (images / name).is_file()]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of the model's {len(names)} images are not in {images} (first: {missing[0]}); "
+            "give the folder that the names in the model are relative to."
+        )
+    return result
+
+
+def pinhole_of(camera: Any) -> tuple[Any, Array]:
+    """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
+    pycolmap = _pycolmap()
+    straight = (
+        camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
+    )
+    return straight, HALF @ straight.calibration_matrix()
+
+
+def undistortion_map(camera: Any) -> npt.NDArray[np.float32]:
+    """Return where in the photograph each pixel of the undistorted camera lies, [H, W, 2] columns and rows (OpenCV)."""
+    straight, _ = pinhole_of(camera)
+    columns, rows = np.meshgrid(np.arange(straight.width) + 0.5, np.arange(straight.height) + 0.5)
+    pixels = np.stack([columns.ravel(), rows.ravel()], axis=1)
+    rays = np.concatenate([straight.cam_from_img(pixels), np.ones((len(pixels), 1))], axis=1)
+    source = np.asarray(camera.img_from_cam(rays)).reshape(straight.height, straight.width, 2) - 0.5
+    return np.nan_to_num(source, nan=-1e6).astype(np.float32)
+
+
+def write_pinhole_model(
+    model: ColmapModel,
+    folder: Path,
+    names: Sequence[str] | None = None,  # image files to keep; None = all
+) -> None:
+    """Write the model as its frames are: pinhole cameras at the frames' size, same poses, points and names.
+
+    Splatting tools and COLMAP's dense steps want the model of the undistorted images. Keypoints are moved along.
+    """
+    source = model.reconstruction
+    pycolmap = _pycolmap()
+    copy = pycolmap.Reconstruction(source)
+    if names is not None:
+        kept = set(names)
+        for image_id in copy.reg_image_ids():
+            if copy.images[image_id].name not in kept:
+                copy.deregister_frame(copy.images[image_id].frame_id)
+    for camera_id, camera in source.cameras.items():
+        straight, _ = pinhole_of(camera)
+        height, width = shrink_size((straight.height, straight.width), model.max_long_side)
+        x, y = width / straight.width, height / straight.height
+        K = straight.calibration_matrix()
+        target = copy.cameras[camera_id]
+        target.model = pycolmap.CameraModelId.PINHOLE
+        target.width, target.height = width, height
+        target.params = [K[0, 0] * x, K[1, 1] * y, K[0, 2] * x, K[1, 2] * y]
+        for image in copy.images.values():
+            if image.camera_id != camera_id or not image.points2D:
+                continue
+            pixels = np.array([point.xy for point in image.points2D])
+            rays = np.asarray(camera.cam_from_img(pixels))
+            moved = np.nan_to_num(rays, nan=-1.0) * [K[0, 0], K[1, 1]] + [K[0, 2], K[1, 2]]
+            for point, xy in zip(image.points2D, moved * [x, y]):
+                point.xy = xy
+    folder.mkdir(parents=True, exist_ok=True)
+    copy.write_binary(str(folder))
+
+
+def run_sfm(
+    images: Path,
+    workspace: Path,
+    progress: Callable[[str], None] = lambda text: None,
+    names: Sequence[str] | None = None,
+) -> Path:
+    """Structure from motion on the CPU: features, exhaustive matching, incremental mapping. Returns the model folder.
+
+    A model that an earlier run left in `workspace` is used again. The database is rebuilt when mapping had failed.
+    """
+    pycolmap = _pycolmap()
+    best = workspace / "sparse" / "0"
+    if (best / "cameras.bin").is_file():
+        progress(f"using the model of an earlier run in {best}")
+        return best
+    if not images.is_dir():
+        raise FileError(f"There is no folder of images at {images}; check the path.")
+    found = sorted(path.relative_to(images).as_posix() for path in images.rglob("*") if path.suffix.lower() in SUFFIXES)
+    chosen = list(names) if names is not None else found
+    if len(chosen) < 2:
+        raise InputError(f"Structure from motion needs at least two photos, but {images} holds {len(chosen)}.")
+    workspace.mkdir(parents=True, exist_ok=True)
+    database = workspace / "database.db"
+    database.unlink(missing_ok=True)
+    pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name in chosen:
+        height, width, _ = read_photo(images / name).shape
+        groups.setdefault((height, width), []).append(name)
+    progress(f"features of {len(chosen)} photos, {len(groups)} camera{'s' if len(groups) > 1 else ''} by their size")
+    for group in groups.values():
+        # Photos of one size are nearly always of one camera, and a shared one is estimated far better than many.
+        pycolmap.extract_features(
+            str(database),
+            str(images),
+            image_names=group,
+            camera_mode=pycolmap.CameraMode.SINGLE,
+            device=pycolmap.Device.cpu,
+        )
+    progress("matching all pairs")
+    pycolmap.match_exhaustive(str(database), device=pycolmap.Device.cpu)
+    progress("incremental mapping")
+    scratch = workspace / "mapping"
+    scratch.mkdir(exist_ok=True)
+    models = pycolmap.incremental_mapping(str(database), str(images), str(scratch))
+    if not models:
+        raise InputError(
+            f"Structure from motion found no two photos in {images} that overlap enough; "
+            "take photos with more overlap and texture, moving sideways between them."
+        )
+    largest = max(models.values(), key=lambda model: model.num_reg_images())
+    progress(f"{largest.num_reg_images()} of {len(chosen)} photos placed, {largest.num_points3D()} points")
+    best.mkdir(parents=True, exist_ok=True)
+    largest.write_binary(str(best))
+    shutil.rmtree(scratch)
+    return best

@@ -1,0 +1,82 @@
+"""Radar: few returns, each good in range and poor in angle, drawn as a small patch instead of a point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from omnidc.errors import InputError
+from omnidc.frame import Frame
+from omnidc.sensors.calibration import Calibration
+from omnidc.sensors.clouds import read_cloud
+from omnidc.sensors.images import read_photo, shrink, undistort
+from omnidc.sensors.lidar import check_projection
+from omnidc.sensors.projection import Array, Map, PointCount, scatter, transform
+from omnidc.sensors.report import point_warnings
+
+
+def spread_returns(
+    points: Array,  # [N, 3], camera frame
+    K: Array,  # [3, 3]
+    shape: tuple[int, int],
+    azimuth: float,  # half width of a return, degrees
+    elevation: float,  # half height, degrees
+    spacing: int,  # pixels between the samples of a patch
+) -> tuple[Map, PointCount]:
+    """Draw each return as a grid of samples of its depth inside the ellipse of its angular spread.
+
+    Where patches overlap, a pixel belongs to the return whose centre is nearest in units of the spread.
+    """
+    if azimuth < 0 or elevation < 0 or azimuth >= 45 or elevation >= 45:
+        raise InputError(f"The angular spread must be between 0 and 45 degrees, not {azimuth:g} and {elevation:g}.")
+    if spacing < 1:
+        raise InputError(f"The spacing of the samples must be at least 1 pixel, not {spacing}.")
+    sparse, count = scatter(points, K, shape, footprint=0)
+    height, width = shape
+    front = points[np.isfinite(points).all(axis=1) & (points[:, 2] > 1e-6)]
+    u = K[0, 0] * front[:, 0] / front[:, 2] + K[0, 2]
+    v = K[1, 1] * front[:, 1] / front[:, 2] + K[1, 2]
+    x_reach = K[0, 0] * np.tan(np.radians(azimuth))
+    y_reach = K[1, 1] * np.tan(np.radians(elevation))
+    dx = np.arange(-int(x_reach // spacing), int(x_reach // spacing) + 1) * float(spacing)
+    dy = np.arange(-int(y_reach // spacing), int(y_reach // spacing) + 1) * float(spacing)
+    grid_x, grid_y = (axis.ravel() for axis in np.meshgrid(dx, dy))
+    distance = (grid_x / max(x_reach, 1e-9)) ** 2 + (grid_y / max(y_reach, 1e-9)) ** 2
+    grid_x, grid_y, distance = grid_x[distance <= 1], grid_y[distance <= 1], distance[distance <= 1]
+    # Far samples first, then far returns: what is written last stays.
+    order = np.lexsort((-np.repeat(front[:, 2], len(distance)), -np.tile(distance, len(front))))
+    columns = np.floor((u[:, None] + grid_x).ravel()[order] + 0.5)
+    rows = np.floor((v[:, None] + grid_y).ravel()[order] + 0.5)
+    depth = np.repeat(front[:, 2], len(distance))[order]
+    inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
+    sparse[rows[inside].astype(np.int64), columns[inside].astype(np.int64)] = depth[inside]
+    count.drawn = int((sparse > 0).sum())
+    return sparse, count
+
+
+def radar_frame(
+    scan: Path,
+    image: Path,
+    calibration: Calibration,
+    columns: int | None = None,  # of a .bin; View-of-Delft has 7
+    azimuth: float = 0.5,
+    elevation: float = 1.0,
+    spacing: int = 8,
+    max_long_side: int | None = None,
+) -> Frame:
+    """Return one photograph with the returns of one radar scan. Radar sees past edges: no hidden-point test."""
+    points = read_cloud(scan, columns)
+    picture = read_photo(image)
+    K = calibration.for_image(picture.shape[:2])
+    notes = [f"{len(points)} returns, each spread by ±{azimuth:g}° across and ±{elevation:g}° up and down"]
+    if calibration.distortion is not None:
+        picture, K = undistort(picture, K, calibration.distortion, calibration.fisheye)
+        notes.append("image undistorted to a pinhole camera")
+    picture, small_K = shrink(picture, K, max_long_side)
+    assert small_K is not None
+    local = transform(calibration.camera_from_sensor, points)
+    sparse, count = spread_returns(local, small_K, picture.shape[:2], azimuth, elevation, spacing)
+    check_projection(count, str(scan), str(image))
+    extra = {"points": count, "warnings": point_warnings(sparse), "notes": notes, "file": image.name}
+    return Frame(image=picture, sparse=sparse, intrinsics=small_K, unit="m", name=image.stem, extra=extra)

@@ -1,0 +1,423 @@
+"""ROS bags, version 1 and 2, without ROS: image + PointCloud2 (or depth image) + CameraInfo + tf_static.
+
+Messages are paired by their header stamps. Depth goes back as 32FC1 images in metres (REP 118), with a CameraInfo.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from omnidc.errors import FileError, InputError, MissingExtraError
+from omnidc.frame import Frame
+from omnidc.sensors.calibration import Calibration
+from omnidc.sensors.images import Picture, shrink, undistort
+from omnidc.sensors.lidar import check_projection
+from omnidc.sensors.projection import (
+    Array,
+    Map,
+    drop_flying_pixels,
+    intrinsics_matrix,
+    inverse,
+    register,
+    scatter,
+    transform,
+)
+from omnidc.sensors.report import point_warnings
+from omnidc.sensors.rgbd import closest_gap, nearest_stamps, pose_from_quaternion
+from omnidc.sensors.source import Source
+
+IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
+INFO_TYPE = "sensor_msgs/msg/CameraInfo"
+TF_TYPES = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
+
+
+@contextmanager
+def open_bag(path: Path) -> Iterator[Any]:
+    """Open a .bag, a .mcap or .db3 file, or the folder of a ROS 2 bag."""
+    try:
+        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError as error:
+        raise MissingExtraError("rosbags", "ros", "Reading ROS bags") from error
+    if not path.exists():
+        raise FileError(f"There is no bag at {path}; check the path.")
+    place = path.parent if path.suffix in (".db3", ".mcap") and (path.parent / "metadata.yaml").is_file() else path
+    try:
+        reader = AnyReader([place], default_typestore=get_typestore(Stores.ROS2_HUMBLE))
+        reader.open()
+    except (AnyReaderError, OSError, ValueError, AssertionError) as error:
+        raise FileError(f"{path} cannot be opened as a ROS bag: {' '.join(str(error).split())}") from error
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def header_stamp(raw: bytes, is_ros2: bool) -> float:
+    """Seconds of a message's header, from its raw bytes: the header comes first in every stamped message."""
+    if is_ros2:
+        order = "<" if raw[1] & 1 else ">"
+        seconds, nanoseconds = struct.unpack_from(f"{order}iI", raw, 4)
+    else:
+        seconds, nanoseconds = struct.unpack_from("<II", raw, 4)  # after the sequence number
+    return float(seconds) + 1e-9 * float(nanoseconds)
+
+
+def _topic(reader: Any, wanted: str | None, types: tuple[str, ...], what: str, flag: str) -> str:
+    """Return the topic that was asked for, or the only one of its type."""
+    found = sorted({c.topic for c in reader.connections if c.msgtype in types})
+    everything = ", ".join(sorted({c.topic for c in reader.connections})) or "nothing"
+    if wanted is not None:
+        if wanted not in found:
+            raise InputError(
+                f"The bag has no {what} topic {wanted}; it has {', '.join(found) or 'none of that type'} "
+                f"(all topics: {everything})."
+            )
+        return wanted
+    if not found:
+        raise InputError(f"The bag has no {what} topic (all topics: {everything}).")
+    if len(found) > 1:
+        raise InputError(f"The bag has several {what} topics ({', '.join(found)}); choose one with {flag}.")
+    return str(found[0])
+
+
+@dataclass
+class Stamped:
+    """Where a message is: header stamp for pairing, log time for finding it again."""
+
+    stamp: float
+    log_time: int
+
+
+def _index(reader: Any, topic: str) -> list[Stamped]:
+    connections = [c for c in reader.connections if c.topic == topic]
+    return [Stamped(header_stamp(raw, reader.is2), time) for _, time, raw in reader.messages(connections=connections)]
+
+
+def _message(reader: Any, topic: str, log_time: int | None = None) -> Any:
+    connections = [c for c in reader.connections if c.topic == topic]
+    span = {} if log_time is None else {"start": log_time, "stop": log_time + 1}
+    for connection, _, raw in reader.messages(connections=connections, **span):
+        return reader.deserialize(raw, connection.msgtype)
+    raise InputError(f"The topic {topic} of the bag holds no message.")
+
+
+def decode_image(message: Any) -> Picture:
+    """Return an Image or CompressedImage message as RGB."""
+    if hasattr(message, "format"):
+        decoded = cv2.imdecode(np.frombuffer(bytes(message.data), np.uint8), cv2.IMREAD_COLOR)
+        if decoded is None:
+            raise InputError(f"A compressed image of the bag ({message.format}) cannot be decoded.")
+        return np.ascontiguousarray(decoded[..., ::-1], dtype=np.uint8)
+    encoding = str(message.encoding)
+    rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.step)
+    channels = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1, "8UC1": 1, "8UC3": 3}
+    if encoding in channels:
+        n = channels[encoding]
+        pixels = rows[:, : message.width * n].reshape(message.height, message.width, n)
+        if n == 1:
+            return np.repeat(pixels, 3, axis=2)
+        # OpenCV's untyped 8UC3 is BGR by habit.
+        return np.ascontiguousarray(pixels[..., :3] if encoding.startswith("rgb") else pixels[..., 2::-1])
+    single = {
+        "bayer_rggb8": cv2.COLOR_BayerBG2RGB,
+        "bayer_bggr8": cv2.COLOR_BayerRG2RGB,
+        "bayer_gbrg8": cv2.COLOR_BayerGR2RGB,
+        "bayer_grbg8": cv2.COLOR_BayerGB2RGB,
+    }
+    double = {"yuv422": cv2.COLOR_YUV2RGB_UYVY, "uyvy": cv2.COLOR_YUV2RGB_UYVY, "yuv422_yuy2": cv2.COLOR_YUV2RGB_YUY2}
+    if encoding in single:
+        return np.asarray(cv2.cvtColor(rows[:, : message.width].copy(), single[encoding]), dtype=np.uint8)
+    if encoding in double:
+        pairs = rows[:, : message.width * 2].reshape(message.height, message.width, 2)
+        return np.asarray(cv2.cvtColor(pairs.copy(), double[encoding]), dtype=np.uint8)
+    if encoding in ("mono16", "16UC1"):
+        kind = ">u2" if message.is_bigendian else "<u2"
+        wide = np.ascontiguousarray(rows[:, : message.width * 2]).view(kind)
+        return np.repeat((wide >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    raise InputError(f"Images of the bag are encoded as {encoding!r}, which is not known; republish them as rgb8.")
+
+
+def decode_depth(message: Any) -> Map:
+    """Return a depth image in metres: 16UC1 holds millimetres, 32FC1 metres with NaN or Inf for nothing (REP 118)."""
+    sizes = {"16UC1": (2, "u2"), "mono16": (2, "u2"), "32FC1": (4, "f4")}
+    encoding = str(getattr(message, "encoding", getattr(message, "format", "")))
+    if encoding not in sizes:
+        raise InputError(f"The depth topic is encoded as {encoding!r}; 16UC1 and 32FC1 are known.")
+    size, kind = sizes[encoding]
+    rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.step)
+    order = ">" if message.is_bigendian else "<"
+    values = np.ascontiguousarray(rows[:, : message.width * size]).view(f"{order}{kind}").astype(np.float32)
+    if size == 2:
+        return np.asarray(values / np.float32(1000), dtype=np.float32)
+    return np.where(np.isfinite(values) & (values > 0), values, 0).astype(np.float32)
+
+
+def decode_cloud(message: Any) -> Array:
+    """Return the points [N, 3] of a PointCloud2, without those that hold NaN."""
+    kinds = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+    order = ">" if message.is_bigendian else "<"
+    fields = {field.name: field for field in message.fields}
+    missing = [axis for axis in "xyz" if axis not in fields]
+    if missing:
+        raise InputError(f"The point cloud of the bag has no field {missing[0]} (it has {', '.join(fields)}).")
+    record = np.dtype(
+        {
+            "names": list("xyz"),
+            "formats": [order + kinds[fields[axis].datatype] for axis in "xyz"],
+            "offsets": [fields[axis].offset for axis in "xyz"],
+            "itemsize": message.point_step,
+        }
+    )
+    rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.row_step)
+    packed = np.ascontiguousarray(rows[:, : message.width * message.point_step]).view(record).ravel()
+    points = np.stack([packed[axis].astype(np.float64) for axis in "xyz"], axis=1)
+    return np.asarray(points[np.isfinite(points).all(axis=1) & (points != 0).any(axis=1)])
+
+
+def camera_of_info(message: Any, rectified: bool) -> Calibration:
+    """Return the camera of a CameraInfo; rectified images use its P without distortion."""
+    K = np.asarray(getattr(message, "K", getattr(message, "k", None)), dtype=np.float64).reshape(3, 3)
+    P = np.asarray(getattr(message, "P", getattr(message, "p", None)), dtype=np.float64).reshape(3, 4)
+    D = np.asarray(getattr(message, "D", getattr(message, "d", None)), dtype=np.float64).ravel()
+    matrix = P[:, :3] if rectified and P[0, 0] > 0 else K
+    model = str(message.distortion_model).lower()
+    known = ("", "plumb_bob", "rational_polynomial", "equidistant", "fisheye")
+    if not rectified and D.any() and model not in known:
+        raise InputError(f"The CameraInfo has the distortion model {model!r}; {', '.join(known[1:])} are known.")
+    return Calibration(
+        K=intrinsics_matrix(matrix, "The CameraInfo's K"),
+        distortion=None if rectified or not D.any() else D,
+        fisheye=model in ("equidistant", "fisheye"),
+        image_size=(int(message.width), int(message.height)) if message.width else None,
+    )
+
+
+def static_transforms(reader: Any) -> dict[tuple[str, str], Array]:
+    """Return parent_from_child of every static transform of the bag; /tf fills in what /tf_static lacks."""
+    found: dict[tuple[str, str], Array] = {}
+    for topic in ("/tf_static", "/tf"):
+        connections = [c for c in reader.connections if c.topic == topic and c.msgtype in TF_TYPES]
+        if not connections or (topic == "/tf" and found):
+            continue
+        for connection, _, raw in reader.messages(connections=connections):
+            for item in reader.deserialize(raw, connection.msgtype).transforms:
+                move, turn = item.transform.translation, item.transform.rotation
+                key = (item.header.frame_id.lstrip("/"), item.child_frame_id.lstrip("/"))
+                found[key] = pose_from_quaternion((move.x, move.y, move.z), (turn.x, turn.y, turn.z, turn.w))
+            if topic == "/tf":
+                break  # moving frames: only the first message, for rigs that publish no static ones
+    return found
+
+
+def chain(
+    transforms: dict[tuple[str, str], Array],  # (parent, child) → parent_from_child
+    target: str,
+    source: str,
+) -> Array:
+    """Return target_from_source along the tree of frames."""
+    target, source = target.lstrip("/"), source.lstrip("/")
+    links: dict[str, list[tuple[str, Array]]] = {}
+    for (parent, child), matrix in transforms.items():
+        links.setdefault(parent, []).append((child, matrix))
+        links.setdefault(child, []).append((parent, inverse(matrix)))
+    reached: dict[str, Array] = {target: np.eye(4)}
+    queue = [target]
+    while queue:
+        frame = queue.pop(0)
+        for other, frame_from_other in links.get(frame, []):
+            if other not in reached:
+                reached[other] = reached[frame] @ frame_from_other
+                queue.append(other)
+    if source not in reached:
+        names = ", ".join(sorted(links)) or "none"
+        raise InputError(
+            f"The bag's tf_static has no chain from {source!r} to {target!r} (frames: {names}); "
+            "give the transform with --calib."
+        )
+    return reached[source]
+
+
+@dataclass
+class BagOptions:
+    """Topics (None = the only one of its type) and limits."""
+
+    image_topic: str | None = None
+    cloud_topic: str | None = None
+    depth_topic: str | None = None  # instead of a cloud
+    info_topic: str | None = None  # None = camera_info beside the image topic
+    tolerance: float = 0.05  # seconds between image and cloud
+    max_long_side: int | None = None
+    footprint: int | None = None
+    calibration: Calibration | None = None  # instead of CameraInfo and tf
+
+
+def _info_for(reader: Any, topic: str, wanted: str | None, flag: str) -> str:
+    """The camera_info topic that belongs to an image topic: beside it, else the only one."""
+    if wanted is None:
+        parents = [topic.rsplit("/", depth)[0] for depth in (1, 2)]
+        beside = [f"{parent}/camera_info" for parent in parents]
+        known = {c.topic for c in reader.connections if c.msgtype == INFO_TYPE}
+        wanted = next((name for name in beside if name in known), None)
+    return _topic(reader, wanted, (INFO_TYPE,), "CameraInfo", flag)
+
+
+def bag_source(path: Path, options: BagOptions | None = None) -> Source:
+    """Pair the messages of a bag and return its frames, named after the image's time stamp."""
+    options = options or BagOptions()
+    with open_bag(path) as reader:
+        depth_topic = options.depth_topic
+        images = tuple(c.topic for c in reader.connections if c.msgtype in IMAGE_TYPES and "depth" not in c.topic)
+        wanted = options.image_topic or (images[0] if len(set(images)) == 1 else None)
+        image_topic = _topic(reader, wanted, IMAGE_TYPES, "image", "--image-topic")
+        if depth_topic is not None:
+            points_topic = _topic(reader, depth_topic, IMAGE_TYPES[:1], "depth image", "--depth-topic")
+        else:
+            points_topic = _topic(reader, options.cloud_topic, (CLOUD_TYPE,), "PointCloud2", "--cloud-topic")
+        pictures, scans = _index(reader, image_topic), _index(reader, points_topic)
+        if not pictures or not scans:
+            raise InputError(f"The topic {image_topic if not pictures else points_topic} of {path} holds no message.")
+        pairs = nearest_stamps([p.stamp for p in pictures], [s.stamp for s in scans], options.tolerance)
+        if not pairs:
+            gap = closest_gap([p.stamp for p in pictures], [s.stamp for s in scans])
+            raise InputError(
+                f"No message of {points_topic} is within {options.tolerance:g} s of an image of {image_topic} "
+                f"(closest: {gap:.3g} s); raise --tolerance or check the clocks."
+            )
+        first, scan = _message(reader, image_topic), _message(reader, points_topic)
+        depth_camera = None
+        if options.calibration is not None:
+            camera = options.calibration
+        else:
+            info = _message(reader, _info_for(reader, image_topic, options.info_topic, "--info-topic"))
+            camera = camera_of_info(info, rectified="rect" in image_topic)
+            camera_frame = first.header.frame_id or info.header.frame_id
+            if camera_frame.lstrip("/") != scan.header.frame_id.lstrip("/"):
+                camera.camera_from_sensor = chain(static_transforms(reader), camera_frame, scan.header.frame_id)
+        if depth_topic is not None:
+            depth_info = _message(reader, _info_for(reader, depth_topic, None, "--info-topic"))
+            depth_camera = camera_of_info(depth_info, rectified=True)
+        frame_id = first.header.frame_id
+    loaders = {}
+    for i, j in pairs:
+        name = f"{pictures[i].stamp:.6f}"
+        loaders[name] = partial(
+            _bag_frame, path, name, (image_topic, pictures[i]), (points_topic, scans[j]), camera, depth_camera, options,
+            frame_id,
+        )  # fmt: skip
+    note = f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.tolerance:g} s; depth in metres"
+    return Source(loaders, [note])
+
+
+def _bag_frame(
+    path: Path,
+    name: str,
+    image_at: tuple[str, Stamped],
+    scan_at: tuple[str, Stamped],
+    camera: Calibration,
+    depth_camera: Calibration | None,
+    options: BagOptions,
+    frame_id: str,
+) -> Frame:
+    with open_bag(path) as reader:
+        image = _message(reader, image_at[0], image_at[1].log_time)
+        scan = _message(reader, scan_at[0], scan_at[1].log_time)
+        picture = decode_image(image)
+        K = camera.for_image(picture.shape[:2])
+        if camera.distortion is not None:
+            picture, K = undistort(picture, K, camera.distortion, camera.fisheye)
+        picture, small_K = shrink(picture, K, options.max_long_side)
+        assert small_K is not None
+        shape = picture.shape[:2]
+        if depth_camera is not None:
+            depth = drop_flying_pixels(decode_depth(scan))
+            depth_K = depth_camera.for_image(depth.shape)
+            sparse, count = register(depth, depth_K, small_K, camera.camera_from_sensor, shape)
+        else:
+            points = decode_cloud(scan)
+            if not len(points):
+                raise InputError(f"The scan at {scan_at[1].stamp:.6f} s of {scan_at[0]} is empty.")
+            local = transform(camera.camera_from_sensor, points)
+            sparse, count = scatter(local, small_K, shape, options.footprint)
+    check_projection(count, f"the scan at {scan_at[1].stamp:.6f} s", f"the image at {name} s")
+    extra = {
+        "points": count,
+        "warnings": point_warnings(sparse),
+        "gap": scan_at[1].stamp - image_at[1].stamp,
+        "stamp": image_at[1].stamp,
+        "frame_id": frame_id,
+        "file": f"{name}.png",
+    }
+    return Frame(image=picture, sparse=sparse, intrinsics=small_K, unit="m", name=name, extra=extra)
+
+
+def write_depth_bag(
+    path: Path,  # ends in .bag for ROS 1; otherwise the folder of a ROS 2 bag
+    frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres, K, frame_id
+    topic: str = "/omnidc/depth",
+) -> int:
+    """Write depth images (32FC1, metres) and their CameraInfo as a new bag; return how many."""
+    try:
+        from rosbags.rosbag1 import Writer as Writer1
+        from rosbags.rosbag2 import Writer as Writer2
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError as error:
+        raise MissingExtraError("rosbags", "ros", "Writing ROS bags") from error
+    if path.exists():
+        raise FileError(f"{path} exists already; name another bag with --to-bag.")
+    ros1 = path.suffix == ".bag"
+    store = get_typestore(Stores.ROS1_NOETIC if ros1 else Stores.ROS2_HUMBLE)
+    types: Any = store.types
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer: Any = Writer1(path) if ros1 else Writer2(path, version=9)
+    info_topic = f"{topic.rsplit('/', 1)[0]}/camera_info"
+    serialize = store.serialize_ros1 if ros1 else store.serialize_cdr
+    sequence = {"seq": 0} if ros1 else {}
+    written = 0
+    with writer:
+        images = writer.add_connection(topic, IMAGE_TYPES[0], typestore=store)
+        infos = writer.add_connection(info_topic, INFO_TYPE, typestore=store)
+        for stamp, depth, K, frame_id in frames:
+            log_time = round(stamp * 1e9)
+            whole, nano = divmod(log_time, 1_000_000_000)
+            time = types["builtin_interfaces/msg/Time"](sec=whole, nanosec=nano)
+            header = types["std_msgs/msg/Header"](**sequence, stamp=time, frame_id=frame_id)
+            height, width = depth.shape
+            image = types[IMAGE_TYPES[0]](
+                header=header,
+                height=height,
+                width=width,
+                encoding="32FC1",
+                is_bigendian=0,
+                step=4 * width,
+                data=np.ascontiguousarray(depth, dtype="<f4").view(np.uint8).ravel(),
+            )
+            roi = types["sensor_msgs/msg/RegionOfInterest"](x_offset=0, y_offset=0, height=0, width=0, do_rectify=False)
+            P = np.hstack([K, np.zeros((3, 1))]).ravel()
+            numbers: dict[str, Any] = {"d": np.zeros(5), "k": K.ravel().copy(), "r": np.eye(3).ravel(), "p": P}
+            if ros1:
+                numbers = {name.upper(): value for name, value in numbers.items()}
+            info = types[INFO_TYPE](
+                header=header,
+                height=height,
+                width=width,
+                distortion_model="plumb_bob",
+                binning_x=0,
+                binning_y=0,
+                roi=roi,
+                **numbers,
+            )
+            writer.write(images, log_time, serialize(image, IMAGE_TYPES[0]))
+            writer.write(infos, log_time, serialize(info, INFO_TYPE))
+            written += 1
+    return written

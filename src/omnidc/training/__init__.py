@@ -1,0 +1,1 @@
+"""Training: losses, configuration, schedule and the loop."""

@@ -1,0 +1,85 @@
+"""From a name in the configuration to a network, and from a trained network to a file that users load."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.files import atomic_path
+from omnidc.network.checkpoint import load_network, save_network
+from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.config import PaperConfig
+from omnidc.network.interface import DepthNetwork
+from omnidc.network.paper import PaperNetwork
+from omnidc.training.config import NetworkConfig
+
+NAMES = ("compact", "paper")
+
+
+def build_network(config: NetworkConfig) -> DepthNetwork:
+    """The network of the configuration with its own initialisation; MODULE:CALLABLE is called with the options."""
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()
+    }
+    try:
+        if config.name == "compact":
+            return CompactNetwork(CompactConfig(**options))
+        if config.name == "paper":
+            return PaperNetwork(PaperConfig(**options))
+        module, colon, attribute = config.name.partition(":")
+        if not colon:
+            choices = ", ".join(NAMES)
+            raise ConfigError(f"There is no network {config.name!r}: choose one of {choices}, or give MODULE:CLASS.")
+        network = getattr(importlib.import_module(module), attribute)(**options)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"The network {config.name!r} cannot be loaded: {error}.") from error
+    except TypeError as error:
+        raise ConfigError(f"The network {config.name!r} does not take these options: {error}.") from error
+    if not isinstance(network, DepthNetwork):
+        raise ConfigError(f"{config.name!r} gives no DepthNetwork (see omnidc.network.interface).")
+    return network
+
+
+def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
+    """Weights that the configuration wants to start from: a whole checkpoint, or ImageNet's for the encoder."""
+    if config.encoder:
+        path = Path(config.encoder)
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise FileError(f"Cannot read the encoder's weights {path}: {error.strerror or error}.") from error
+        if config.encoder_sha256 and digest != config.encoder_sha256:
+            raise CheckpointError(f"{path} is not the file of network.encoder_sha256 (its sum is {digest[:12]}…).")
+        load = getattr(getattr(network, "encoder", None), "load_imagenet", None)
+        if load is None:
+            raise ConfigError(
+                f"The network {config.name!r} has no encoder with ImageNet weights: unset network.encoder."
+            )
+        load(path)
+    if config.start:
+        other = load_network(Path(config.start))
+        try:
+            network.load_state_dict(other.state_dict())
+        except RuntimeError as error:
+            raise CheckpointError(f"{config.start} holds another network than the configuration describes.") from error
+
+
+def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:
+    """Write a network as users load it, with `about` (how it was trained) in its metadata.
+
+    One from outside the package is stored as bare weights with its name.
+    """
+    training = {"training": json.dumps(about)}
+    if config.name in NAMES:
+        save_network(network, path, training)
+        return
+    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}
+    named = {**training, "network": config.name, "options": json.dumps(config.options)}
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(save(tensors, named))

@@ -1,0 +1,167 @@
+"""`omnidc colmap`, `lidar`, `rgbd`, `radar` and `bag` as users meet them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sensors"))
+from makers import HEIGHT, WIDTH, colmap_model, millimetres, photo, pose_along_x, wall
+
+from omnidc.cli import main
+
+K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
+ALL = (0, 1, 2, 3)
+
+
+class Run(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Run]:
+    """Run a command in this process with the model that needs no weights."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Run:
+        monkeypatch.setattr(sys, "argv", ["omnidc", *map(str, arguments), "--model", "harmonic"])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return Run(int(stop.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+def scan_and_calibration(folder: Path, sensor: str = "lidar") -> tuple[Path, Path, Path]:
+    image = photo(folder / "a.png")
+    np.save(folder / "a.npy", wall(np.random.default_rng(0), 200, 5.0, 2.0))
+    table = {"K": K, f"camera_from_{sensor}": np.eye(4).tolist()}
+    (folder / "c.json").write_text(json.dumps(table))
+    return folder / "a.npy", image, folder / "c.json"
+
+
+@pytest.mark.parametrize("sensor", ["lidar", "radar"])
+def test_a_scan_and_a_photo_become_depth(cli: Callable[..., Run], tmp_path: Path, sensor: str) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path, sensor)
+    run = cli(
+        sensor, scan, image, "--calib", calib, "-o", "out", "-f", "npy,preview,ply", "--turntable", "--confidence"
+    )
+    assert run.code == 0, run.err
+    depth = np.load(tmp_path / "out" / "a.npy")
+    assert np.allclose(depth, 5.0, rtol=0.01)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"a.npy", "a_preview.jpg", "a.ply", "a_turntable.jpg", "a_confidence.npz", "metadata.json"}
+    assert "5 / 5 / 5 m (min/median/max)" in run.out
+    record = json.loads((tmp_path / "out" / "metadata.json").read_text())["frames"]["a"]
+    assert record["unit"] == "m"
+    assert record["residual_at_points"]["median_relative"] < 0.01
+
+
+@pytest.mark.parametrize("sensor", ["lidar", "radar"])
+def test_check_draws_and_completes_nothing(cli: Callable[..., Run], tmp_path: Path, sensor: str) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path, sensor)
+    run = cli(sensor, scan, image, "--calib", calib, "--check", "see.png", "-o", "out")
+    assert run.code == 0, run.err
+    assert Image.open(tmp_path / "see.png").size == (WIDTH, HEIGHT)
+    assert not (tmp_path / "out").exists()
+
+
+def test_errors_are_one_sentence_and_exit_code_2(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path)
+    for arguments, words in (
+        (("lidar", scan, image), "need --calib"),
+        (("lidar", tmp_path), "no KITTI folder"),
+        (("lidar", scan, image, "--calib", tmp_path / "x.json"), "no file"),
+        (("lidar", scan, image, "--calib", calib, "-f", "mp4"), "--format mp4"),
+        (("rgbd", tmp_path), "none of the known layouts"),
+        (("rgbd", tmp_path, "--export", "inria"), "needs a COLMAP model"),
+        (("colmap", tmp_path, tmp_path), "no COLMAP model"),
+        (("bag", tmp_path / "x.bag"), "no bag at"),
+    ):
+        run = cli(*arguments)
+        assert run.code == 2, run
+        assert words in run.err
+        assert len(run.err.strip().splitlines()) == 1
+
+
+def test_rgbd_recordings_are_completed_fused_and_exported(cli: Callable[..., Run], tmp_path: Path) -> None:
+    home = tmp_path / "scene"
+    depth = np.full((HEIGHT, WIDTH), 2.0)
+    depth[10:20, 10:20] = 0  # a hole
+    for i in range(3):
+        photo(home / "color" / f"{i}.png", seed=i)
+        millimetres(home / "depth" / f"{i}.png", depth)
+        (home / "pose").mkdir(exist_ok=True)
+        np.savetxt(home / "pose" / f"{i}.txt", pose_along_x(0.05 * i))
+    (home / "intrinsic").mkdir()
+    for name in ("color", "depth"):
+        np.savetxt(home / "intrinsic" / f"intrinsic_{name}.txt", np.array(K))
+    run = cli("rgbd", home, "-o", "out", "--fuse", "--export", "nerfstudio", "-f", "preview")
+    assert run.code == 0, run.err
+    filled = np.load(tmp_path / "out" / "1.npy")
+    assert np.allclose(filled, 2.0, rtol=0.01)
+    assert (tmp_path / "out" / "fused.ply").stat().st_size > 10_000
+    table = json.loads((tmp_path / "out" / "nerfstudio" / "transforms.json").read_text())
+    assert [frame["transform_matrix"][0][3] for frame in table["frames"]] == pytest.approx([0, 0.05, 0.1])
+    again = cli("rgbd", home, "-o", "out", "--resume", "-f", "preview")
+    assert "3 of 3 are done already" in again.out
+
+
+def test_colmap_models_are_completed_and_exported_for_every_tool(cli: Callable[..., Run], tmp_path: Path) -> None:
+    pycolmap = pytest.importorskip("pycolmap")
+    points = wall(np.random.default_rng(0), 150, 3.0, 1.2)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL[:3]] * 150, count=3)
+    exports = [word for name in ("nerfstudio", "inria", "dn-splatter", "colmap") for word in ("--export", name)]
+    run = cli("colmap", "m", "i", "-o", "out", "--fuse", *exports)
+    assert run.code == 0, run.err
+    assert "150 of 150 points pass the filters" in run.out
+    assert np.allclose(np.load(tmp_path / "out" / "view1.npy"), 3.0, rtol=0.02)
+    for place in ("inria/sparse/0", "dn-splatter/colmap/sparse/0", "colmap/sparse"):
+        assert pycolmap.Reconstruction(str(tmp_path / "out" / place)).num_reg_images() == 3
+    import trimesh
+
+    cloud = trimesh.load(tmp_path / "out" / "fused.ply")
+    assert np.median(np.abs(cloud.vertices[:, 2] - 3.0)) < 0.05
+    seen = cli("colmap", "m", "i", "--check", "see.png")
+    assert seen.code == 0
+    assert (tmp_path / "see.png").is_file()
+
+
+def test_images_without_points_are_completed_only_when_asked(cli: Callable[..., Run], tmp_path: Path) -> None:
+    pytest.importorskip("pycolmap")
+    points = wall(np.random.default_rng(0), 60, 3.0, 0.6)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL[:3]] * 60, count=4, step=4.0)
+    run = cli("colmap", "m", "i", "-o", "out", "--observed-only", "-f", "npy")
+    assert run.code == 0, run.err
+    assert "view3: left out" in run.out
+    assert not (tmp_path / "out" / "view3.npy").exists()
+    run = cli("colmap", "m", "i", "-o", "out", "--observed-only", "-f", "npy", "--allow-empty", "--resume")
+    assert run.code == 0, run.err
+    assert (tmp_path / "out" / "view3.npy").exists()
+    record = json.loads((tmp_path / "out" / "metadata.json").read_text())["frames"]["view3"]
+    assert record["relative"]
+    assert record["pose"] is None  # arbitrary scale: exports leave it out
+
+
+def test_bags_go_in_and_depth_topics_come_out(cli: Callable[..., Run], tmp_path: Path) -> None:
+    pytest.importorskip("rosbags")
+    from bags import write_bag
+    from rosbags.highlevel import AnyReader
+
+    write_bag(tmp_path / "a.bag", ros1=True)
+    run = cli("bag", "a.bag", "-o", "out", "-f", "preview", "--to-bag", "out.bag", "--depth-out-topic", "/d/depth")
+    assert run.code == 0, run.err
+    with AnyReader([tmp_path / "out.bag"]) as reader:
+        assert sorted((c.topic, c.msgcount) for c in reader.connections) == [("/d/camera_info", 2), ("/d/depth", 2)]
+    assert np.allclose(np.load(tmp_path / "out" / "1.000000.npy"), 5.0, rtol=0.01)
+    assert cli("bag", "a.bag", "-o", "out", "--to-bag", "out.bag").code == 2

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, geometry
+from omnidc.errors import ConfigError
+from omnidc.frame import Frame
+
+EVERYTHING = AugmentConfig(
+    exposure=0.4, white_balance=0.1, vignette=1, defocus=1, motion=1, noise=1, jpeg=1
+)  # every effect on every picture
+
+
+def plane_frame(height: int = 60, width: int = 80) -> Frame:
+    """Depth and picture are linear in the pixel coordinates, so where a pixel came from can be read off."""
+    y, x = np.mgrid[:height, :width].astype(np.float32)
+    image = np.stack((x * 3, y * 3, np.full_like(x, 100)), axis=2).astype(np.uint8)
+    depth = 1 + x + 1000 * y
+    depth[:5, :7] = 0
+    intrinsics = np.array([[50.0, 0, 39.0], [0, 55.0, 31.0], [0, 0, 1]])
+    return Frame(image=image, depth=depth.astype(np.float32), intrinsics=intrinsics, name="plane")
+
+
+@given(st.integers(0, 10_000), st.sampled_from([(60, 80), (48, 64), (30, 40), (90, 64), (64, 120)]))
+def test_geometry_keeps_picture_depth_and_intrinsics_together(seed: int, size: tuple[int, int]) -> None:
+    frame = plane_frame()
+    result = geometry(frame, size, AugmentConfig(), np.random.default_rng(seed))
+    assert result.image.shape == (*size, 3)
+    assert result.depth is not None
+    assert result.depth.shape == size
+    assert result.intrinsics is not None
+    assert frame.intrinsics is not None
+    v, u = np.nonzero(result.depth)
+    source_x = (result.depth[v, u] - 1) % 1000
+    source_y = (result.depth[v, u] - 1) // 1000
+    # the ray of each pixel must be that of the pixel its depth came from; mirrored pictures have mirrored rays
+    ray_x = (u - result.intrinsics[0, 2]) / result.intrinsics[0, 0]
+    ray_y = (v - result.intrinsics[1, 2]) / result.intrinsics[1, 1]
+    true_x = (source_x - frame.intrinsics[0, 2]) / frame.intrinsics[0, 0]
+    true_y = (source_y - frame.intrinsics[1, 2]) / frame.intrinsics[1, 1]
+    if np.corrcoef(ray_x, true_x)[0, 1] < 0:
+        true_x = -true_x
+    half = 0.51 * max(1.0, 60 / size[0], 80 / size[1])
+    assert np.abs(ray_x - true_x).max() * frame.intrinsics[0, 0] <= half
+    assert np.abs(ray_y - true_y).max() * frame.intrinsics[1, 1] <= half
+    assert result.intrinsics[0, 0] > 0
+
+
+def test_picture_and_depth_do_not_drift_apart_when_enlarged() -> None:
+    frame = plane_frame()
+    config = AugmentConfig(scale_min=1.5, scale_max=1.5, flip=0)
+    result = geometry(frame, (60, 80), config, np.random.default_rng(0))
+    assert result.depth is not None
+    seen = result.depth > 0
+    column = (result.depth[seen] - 1) % 1000
+    drift = result.image[..., 0][seen] / 3 - column
+    assert abs(drift[(column > 3) & (column < 76)].mean()) < 0.2
+
+
+def test_depth_values_are_never_mixed() -> None:
+    frame = plane_frame()
+    assert frame.depth is not None
+    frame.depth[::2] = 0
+    result = geometry(frame, (90, 120), AugmentConfig(), np.random.default_rng(3))
+    assert result.depth is not None
+    assert np.isin(result.depth, frame.depth).all()
+    assert (result.depth == 0).any()
+
+
+def test_flip_and_scale_can_be_switched_off() -> None:
+    frame = plane_frame()
+    still = AugmentConfig(scale_max=1.0, flip=0)
+    result = geometry(frame, (60, 80), still, np.random.default_rng(0))
+    np.testing.assert_array_equal(result.image, frame.image)
+    np.testing.assert_array_equal(result.depth, frame.depth)
+    np.testing.assert_allclose(result.intrinsics, frame.intrinsics)
+    mirrored = geometry(frame, (60, 80), AugmentConfig(scale_max=1.0, flip=1), np.random.default_rng(0))
+    np.testing.assert_array_equal(mirrored.image, frame.image[:, ::-1])
+    assert mirrored.intrinsics is not None
+    assert frame.intrinsics is not None
+    assert mirrored.intrinsics[0, 2] == 79 - frame.intrinsics[0, 2]
+
+
+@pytest.mark.parametrize("effect", [colour_jitter, camera_effects])
+def test_effects_depend_on_the_generator_alone(effect) -> None:  # type: ignore[no-untyped-def]
+    image = plane_frame().image
+    first = effect(image, EVERYTHING, np.random.default_rng(5))
+    np.testing.assert_array_equal(first, effect(image, EVERYTHING, np.random.default_rng(5)))
+    assert (first != effect(image, EVERYTHING, np.random.default_rng(6))).any()
+    assert first.shape == image.shape
+    assert first.dtype == np.uint8
+
+
+def test_nothing_happens_when_everything_is_off() -> None:
+    image = cv2.resize(np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8), (40, 30))
+    off = AugmentConfig(brightness=0, contrast=0, saturation=0)
+    np.testing.assert_array_equal(colour_jitter(image, off, np.random.default_rng(0)), image)
+    np.testing.assert_array_equal(camera_effects(image, off, np.random.default_rng(0)), image)
+
+
+@pytest.mark.parametrize("name", ["vignette", "defocus", "motion", "noise", "jpeg"])
+def test_each_effect_changes_the_picture_a_little(name: str) -> None:
+    rng = np.random.default_rng(1)
+    image = cv2.resize(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8), (160, 120), interpolation=cv2.INTER_CUBIC)
+    config = AugmentConfig(**{name: 1.0})
+    change = np.abs(camera_effects(image, config, np.random.default_rng(2)).astype(int) - image).mean()
+    assert 0.05 < change < 40
+
+
+def test_saturation_is_an_interpolation_between_grey_and_colour() -> None:
+    image = plane_frame().image
+    config = AugmentConfig(brightness=0, contrast=0, saturation=0.99)
+    spreads = [
+        np.ptp(colour_jitter(image, config, np.random.default_rng(seed)).astype(int), axis=2).mean()
+        for seed in range(20)
+    ]
+    assert min(spreads) < 0.6 * np.ptp(image.astype(int), axis=2).mean() < max(spreads)
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(ConfigError, match="scale_min"):
+        AugmentConfig(scale_min=0.5)
+    with pytest.raises(ConfigError, match="jpeg"):
+        AugmentConfig(jpeg=2.0)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pycolmap = pytest.importorskip("pycolmap")
+
+from makers import HEIGHT, WIDTH, colmap_model, photo, wall  # noqa: E402
+
+from omnidc.errors import FileError, InputError  # noqa: E402
+from omnidc.sensors.colmap import (  # noqa: E402
+    Filters,
+    find_model,
+    open_model,
+    run_sfm,
+    write_pinhole_model,
+)
+
+ALL = (0, 1, 2, 3)
+
+
+def test_points_land_on_the_pixel_that_colmap_means(tmp_path: Path) -> None:
+    # COLMAP's principal point (32, 24) is the corner between four pixels: a point 0.4 pixels right of and below it
+    # belongs to pixel (32, 24), one 0.4 pixels left and above to (31, 23).
+    z = 3.0
+    points = np.array([[0.4 * z / 60, 0.4 * z / 60, z], [-0.4 * z / 60, -0.4 * z / 60, z]])
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL, ALL])
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    assert np.argwhere(frame.sparse > 0).tolist() == [[23, 31], [24, 32]]
+    assert frame.sparse is not None
+    assert frame.sparse[24, 32] == pytest.approx(z)
+    assert frame.intrinsics is not None
+    assert frame.intrinsics[0, 2] == WIDTH / 2 - 0.5
+    assert frame.unit == "scene"
+
+
+def test_text_and_binary_models_give_the_same_frames(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(0), 40, 3.0)
+    for kind in ("text", "binary"):
+        colmap_model(tmp_path / kind, tmp_path / "i", points, [ALL] * 40, text=kind == "text")
+    text, binary = (open_model(tmp_path / kind, tmp_path / "i") for kind in ("text", "binary"))
+    for name in text.names():
+        a, b = text.frame(name), binary.frame(name)
+        assert np.array_equal(a.sparse, b.sparse)
+        assert np.allclose(a.pose, b.pose)
+    assert np.allclose(text.frame("view2.png").pose[:3, 3], [0.2, 0, 0])
+
+
+def test_filters_drop_short_tracks_and_large_errors(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(1), 30, 3.0)
+    seen = [ALL[:2]] * 10 + [ALL] * 20
+    rec = colmap_model(tmp_path / "m", tmp_path / "i", points, seen)
+    for key in list(rec.points3D)[-5:]:
+        rec.points3D[key].error = 3.0
+    rec.write_binary(str(tmp_path / "m"))
+    count = lambda filters: len(open_model(tmp_path / "m", tmp_path / "i", filters).points)  # noqa: E731
+    assert count(Filters()) == 15
+    assert count(Filters(min_track=2)) == 25
+    assert count(Filters(min_track=2, max_error=4.0)) == 30
+    with pytest.raises(InputError, match="loosen --min-track"):
+        count(Filters(min_track=9))
+
+
+MODELS: list[tuple[str, list[float]]] = [
+    ("SIMPLE_PINHOLE", [60, 32, 24]),
+    ("PINHOLE", [60, 61, 32, 24]),
+    ("SIMPLE_RADIAL", [60, 32, 24, -0.1]),
+    ("RADIAL", [60, 32, 24, -0.1, 0.02]),
+    ("OPENCV", [60, 61, 32, 24, -0.1, 0.02, 0.002, -0.001]),
+    ("FULL_OPENCV", [60, 61, 32, 24, -0.1, 0.02, 0.002, -0.001, 0.01, 0.02, 0.0, 0.0]),
+    ("OPENCV_FISHEYE", [60, 61, 32, 24, -0.05, 0.01, 0.0, 0.0]),
+    ("SIMPLE_RADIAL_FISHEYE", [60, 32, 24, -0.05]),
+    ("RADIAL_FISHEYE", [60, 32, 24, -0.05, 0.01]),
+    ("FOV", [60, 61, 32, 24, 0.5]),
+    ("THIN_PRISM_FISHEYE", [60, 61, 32, 24, -0.05, 0.01, 0.001, 0.001, 0.0, 0.0, 0.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("model", "params"), MODELS, ids=[name for name, _ in MODELS])
+def test_undistorted_photos_agree_with_the_drawn_points(tmp_path: Path, model: str, params: list[float]) -> None:
+    """A bright dot where the distorted camera sees a point must end up on that point's pixel of the sparse map."""
+    scale = 8  # a larger picture makes a pixel's tolerance meaningful
+    n = 3 if model.startswith("SIMPLE") or model in ("RADIAL", "RADIAL_FISHEYE") else 4
+    params = [value * scale for value in params[:n]] + params[n:]
+    camera = pycolmap.Camera(camera_id=1, model=model, width=WIDTH * scale, height=HEIGHT * scale, params=params)
+    points = np.array([[-0.3, 0.2, 1.0], [0.35, -0.25, 1.0], [0.1, 0.15, 1.0]])
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 3, camera=camera, count=4, step=0.0)
+    y, x = np.mgrid[: camera.height, : camera.width] + 0.5  # COLMAP's pixel centres
+    dots = sum(np.exp(-((x - u) ** 2 + (y - v) ** 2) / 8) for u, v in camera.img_from_cam(points))
+    picture = np.rint(255 * dots).astype(np.uint8)
+    Image.fromarray(np.repeat(picture[..., None], 3, axis=2)).save(tmp_path / "i" / "view0.png")
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    assert frame.sparse is not None
+    rows, columns = np.nonzero(frame.sparse)
+    assert len(rows) == 3
+    for row, column in zip(rows, columns):
+        patch = frame.image[row - 6 : row + 7, column - 6 : column + 7, 0].astype(float)
+        assert patch.max() > 200, "the dot is not near its point"
+        middle = (np.indices(patch.shape) * patch).sum(axis=(1, 2)) / patch.sum() - 6
+        assert np.abs(middle).max() < 0.6  # half a pixel is the rounding of the point
+
+
+def test_a_point_behind_a_surface_is_dropped_unless_the_image_saw_it(tmp_path: Path) -> None:
+    front = np.stack(np.broadcast_arrays(*np.mgrid[-0.5:0.5:16j, -0.4:0.4:16j], 2.0), axis=-1).reshape(-1, 3)
+    points = np.concatenate([front, [[0.02, 0.03, 5.0]]])
+    seen = [ALL] * len(front) + [(1, 2, 3)]
+    colmap_model(tmp_path / "m", tmp_path / "i", points, seen)
+    model = open_model(tmp_path / "m", tmp_path / "i")
+    assert model.frame("view0.png").sparse.max() == pytest.approx(2.0)
+    assert model.frame("view1.png").sparse.max() == pytest.approx(5.0)
+    only = open_model(tmp_path / "m", tmp_path / "i", Filters(observed_only=True, footprint=0))
+    assert only.frame("view0.png").sparse.max() == pytest.approx(2.0)
+    assert open_model(tmp_path / "m", tmp_path / "i", Filters(footprint=0)).frame("view0.png").sparse.max() > 4
+
+
+def test_shrunk_frames_keep_points_on_their_things(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(2), 30, 3.0, 0.7)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 30)
+    whole = open_model(tmp_path / "m", tmp_path / "i", Filters(footprint=0)).frame("view0.png")
+    half = open_model(tmp_path / "m", tmp_path / "i", Filters(footprint=0), max_long_side=32).frame("view0.png")
+    assert half.image.shape == (24, 32, 3)
+    rows, columns = np.nonzero(whole.sparse)
+    assert (half.sparse[rows // 2, columns // 2] > 0).all()
+    with pytest.raises(InputError, match="max-long-side"):
+        open_model(tmp_path / "m", tmp_path / "i", max_long_side=5).frame("view0.png")
+
+
+def test_the_model_of_the_undistorted_images_projects_like_the_frames(tmp_path: Path) -> None:
+    camera = pycolmap.Camera(camera_id=1, model="SIMPLE_RADIAL", width=WIDTH, height=HEIGHT, params=[60, 32, 24, -0.1])
+    points = wall(np.random.default_rng(3), 50, 3.0, 0.8)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 50, camera=camera)
+    model = open_model(tmp_path / "m", tmp_path / "i", max_long_side=40)
+    write_pinhole_model(model, tmp_path / "out", names=["view0.png", "view2.png"])
+    written = pycolmap.Reconstruction(str(tmp_path / "out"))
+    assert sorted(written.images[i].name for i in written.reg_image_ids()) == ["view0.png", "view2.png"]
+    frame = model.frame("view2.png")
+    image = written.find_image_with_name("view2.png")
+    assert (image.camera.height, image.camera.width) == frame.image.shape[:2]
+    assert image.camera.model_name == "PINHOLE"
+    drawn = {tuple(pixel) for pixel in np.argwhere(frame.sparse > 0)}
+    for point in written.points3D.values():
+        u, v = image.project_point(point.xyz)
+        pixel = (int(np.floor(v)), int(np.floor(u)))  # COLMAP's pixel n spans n .. n + 1
+        assert pixel in drawn or not (0 <= pixel[0] < frame.height and 0 <= pixel[1] < frame.width)
+    written.update_point_3d_errors()
+    assert written.compute_mean_reprojection_error() < 0.01  # keypoints moved along
+
+
+def test_photos_of_a_pinhole_are_taken_as_they_are(tmp_path: Path) -> None:
+    colmap_model(tmp_path / "m", tmp_path / "i", wall(np.random.default_rng(0), 5, 3.0), [ALL] * 5)
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view1.png")
+    assert np.array_equal(frame.image, np.asarray(Image.open(tmp_path / "i" / "view1.png")))
+
+
+def broken(kind: str, tmp_path: Path) -> Any:
+    model, images = tmp_path / "m", tmp_path / "i"
+    points = np.zeros((0, 3)) if kind == "no points" else wall(np.random.default_rng(0), 5, 3.0)
+    camera = None
+    if kind == "spherical":
+        camera = pycolmap.Camera(camera_id=1, model="EQUIRECTANGULAR", width=64, height=32, params=[64, 32])
+    colmap_model(
+        model, images, points, [ALL] * len(points), camera, text=kind in ("unknown camera", "cut", "outside", "twins")
+    )
+    if kind == "names":
+        (images / "view2.png").rename(images / "other.png")
+    if kind == "unknown camera":
+        text = (model / "cameras.txt").read_text().replace("PINHOLE", "MAGIC_LENS")
+        (model / "cameras.txt").write_text(text)
+    if kind in ("outside", "twins"):
+        text = (model / "images.txt").read_text()
+        (model / "images.txt").write_text(text.replace("view2.png", "../x.png" if kind == "outside" else "view1.jpg"))
+    if kind == "size":
+        photo(images / "view0.png", (32, 24))
+    if kind == "cut":
+        (model / "images.txt").write_text("1 0 0\n")
+    return open_model(model, images).frame("view0.png")
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "words"),
+    [
+        ("no points", InputError, "holds no 3D points"),
+        ("names", InputError, r"1 of the model's 4 images are not in .*view2.png"),
+        ("unknown camera", InputError, "MAGIC_LENS"),
+        ("spherical", InputError, "EQUIRECTANGULAR"),
+        ("outside", InputError, r"outside its folder \(../x.png\)"),
+        ("twins", InputError, "differ only in their suffix"),
+        ("size", InputError, "32x24 but the model's camera is 64x48"),
+        ("cut", FileError, "cannot be read"),
+    ],
+)
+def test_bad_models_are_refused_in_a_sentence(tmp_path: Path, kind: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        broken(kind, tmp_path)
+
+
+def test_a_folder_without_a_model_says_where_one_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"cameras.bin .*--run-sfm"):
+        find_model(tmp_path)
+    (tmp_path / "i").mkdir()
+    with pytest.raises(InputError, match="at least two photos"):
+        run_sfm(tmp_path / "i", tmp_path / "w")
+
+
+def test_hidden_point_test_removes_most_wrong_points_of_a_real_scene(shared: Path) -> None:
+    """7-Scenes red kitchen: points that the sensor says are hidden, by more than 10 %."""
+    from omnidc.sensors.rgbd import open_recording
+
+    data = shared / "data" / "multiview" / "7scenes_redkitchen_rgbd"
+    sensor = open_recording(data, layout="7scenes").load("frame-000000").sparse
+    shares = {}
+    for footprint in (0, None):
+        frame = open_model(data, data / "images", Filters(footprint=footprint)).frame("frame-000000.color.jpg")
+        assert frame.sparse is not None
+        # The undistorted image is a few pixels larger; at a tolerance of 10 % the shift does not matter.
+        rows, columns = np.nonzero(frame.sparse)
+        y, x = np.clip(rows - 1, 0, 479), np.clip(columns - 3, 0, 639)
+        known = sensor[y, x] > 0
+        ratio = frame.sparse[rows, columns][known] / sensor[y, x][known]
+        shares[footprint] = float((ratio / np.median(ratio) > 1.1).mean())
+    assert shares[None] < 0.6 * shares[0]
+
+
+@pytest.mark.slow
+def test_structure_from_motion_places_photos_that_overlap(shared: Path, tmp_path: Path) -> None:
+    images = shared / "data" / "multiview" / "bundler_kermit" / "images"
+    names = [f"kermit{i:03d}.jpg" for i in range(5)]
+    model = run_sfm(images, tmp_path, names=names)
+    opened = open_model(model, images)
+    assert len(opened.names()) >= 4
+    assert (opened.frame(opened.names()[0]).sparse > 0).sum() > 50
+    heard: list[str] = []
+    assert run_sfm(images, tmp_path, heard.append, names) == model
+    assert "earlier run" in heard[0]

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+from makers import HEIGHT, WIDTH
+
+pytest.importorskip("rosbags")
+
+from bags import LINKS, Maker, write_bag
+
+from omnidc.errors import FileError, InputError
+from omnidc.sensors.calibration import Calibration
+from omnidc.sensors.rosbag import (
+    BagOptions,
+    bag_source,
+    camera_of_info,
+    chain,
+    decode_depth,
+    decode_image,
+    write_depth_bag,
+)
+
+BOTH = pytest.mark.parametrize("ros1", [True, False], ids=["ros1", "ros2"])
+
+
+def bag(tmp_path: Path, ros1: bool, **options: object) -> Path:
+    return write_bag(tmp_path / ("a.bag" if ros1 else "a"), ros1, **options)  # type: ignore[arg-type]
+
+
+@BOTH
+def test_a_bag_becomes_frames_through_its_own_calibration(tmp_path: Path, ros1: bool) -> None:
+    source = bag_source(bag(tmp_path, ros1))
+    assert source.names() == ["1.000000", "2.000000"]
+    frame = source.load("2.000000")
+    assert frame.sparse is not None
+    values = frame.sparse[frame.sparse > 0]
+    assert len(values) > 100
+    assert np.allclose(values, 5.0, atol=1e-3)  # through base: turned and moved
+    assert frame.extra["gap"] == pytest.approx(0.01)
+    assert frame.intrinsics is not None
+    assert frame.intrinsics[0, 0] == 60.0
+    assert np.array_equal(frame.image, np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8))
+
+
+@BOTH
+def test_depth_images_are_registered_too(tmp_path: Path, ros1: bool) -> None:
+    path = bag(tmp_path, ros1, depth=True)
+    frame = next(iter(bag_source(path, BagOptions(depth_topic="/depth/image_rect_raw"))))
+    assert frame.sparse is not None
+    assert (frame.sparse == 3.0).mean() > 0.9
+
+
+@BOTH
+def test_depth_goes_back_into_a_bag_that_can_be_read(tmp_path: Path, ros1: bool) -> None:
+    K = np.array([[60.0, 0, 31.5], [0, 60.0, 23.5], [0, 0, 1.0]])
+    depth = np.linspace(1, 9, HEIGHT * WIDTH, dtype=np.float32).reshape(HEIGHT, WIDTH)
+    out = tmp_path / ("o.bag" if ros1 else "o")
+    assert write_depth_bag(out, [(1.25, depth, K, "cam"), (2.5, depth + 1, K, "cam")]) == 2
+    from rosbags.highlevel import AnyReader
+
+    with AnyReader([out]) as reader:
+        found = {c.topic: c for c in reader.connections}
+        assert set(found) == {"/omnidc/depth", "/omnidc/camera_info"}
+        messages = [reader.deserialize(raw, c.msgtype) for c, _, raw in reader.messages([found["/omnidc/depth"]])]
+        [info, _] = [
+            reader.deserialize(raw, c.msgtype) for c, _, raw in reader.messages([found["/omnidc/camera_info"]])
+        ]
+    assert messages[0].encoding == "32FC1"
+    assert messages[0].header.frame_id == "cam"
+    assert (messages[1].header.stamp.sec, messages[1].header.stamp.nanosec) == (2, 500_000_000)
+    assert np.array_equal(decode_depth(messages[0]), depth)
+    assert np.allclose(camera_of_info(info, rectified=True).K, K)
+    with pytest.raises(FileError, match="exists already"):
+        write_depth_bag(out, [])
+
+
+def test_a_missing_topic_is_named_with_those_that_are_there(tmp_path: Path) -> None:
+    path = bag(tmp_path, False, with_cloud=False)
+    with pytest.raises(InputError, match=r"no PointCloud2 topic \(all topics: .*/camera/image_raw"):
+        bag_source(path)
+    with pytest.raises(InputError, match=r"no image topic /nope; it has /camera/image_raw"):
+        bag_source(path, BagOptions(image_topic="/nope"))
+    both = write_bag(tmp_path / "b", False, depth=True)
+    with pytest.raises(InputError, match=r"no depth image topic /points"):
+        bag_source(both, BagOptions(depth_topic="/points"))
+
+
+def test_time_stamps_too_far_apart_are_refused(tmp_path: Path) -> None:
+    path = bag(tmp_path, False, offset=0.3)
+    with pytest.raises(InputError, match=r"within 0.05 s .*closest: 0.3 s.*--tolerance"):
+        bag_source(path)
+    assert len(bag_source(path, BagOptions(tolerance=0.4))) == 2
+
+
+def test_a_broken_chain_of_frames_is_refused_unless_a_calibration_is_given(tmp_path: Path) -> None:
+    path = bag(tmp_path, False, links=LINKS[:1])
+    with pytest.raises(InputError, match=r"no chain from 'lidar' to 'camera_optical' .*--calib"):
+        bag_source(path)
+    K = np.array([[60.0, 0, 31.5], [0, 60.0, 23.5], [0, 0, 1.0]])
+    axes = np.array([[0, -1.0, 0, 0], [0, 0, -1.0, 0], [1.0, 0, 0, -0.5], [0, 0, 0, 1.0]])
+    frame = next(iter(bag_source(path, BagOptions(calibration=Calibration(K, axes)))))
+    assert frame.sparse is not None
+    assert np.allclose(frame.sparse[frame.sparse > 0], 5.0, atol=1e-3)
+
+
+def test_empty_scans_and_files_that_are_no_bags_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is empty"):
+        next(iter(bag_source(bag(tmp_path, True, empty=True))))
+    with pytest.raises(FileError, match="no bag at"):
+        bag_source(tmp_path / "none.bag")
+    (tmp_path / "x.bag").write_bytes(b"not a bag at all")
+    with pytest.raises(FileError, match="cannot be opened"):
+        bag_source(tmp_path / "x.bag")
+
+
+def test_frames_are_chained_both_ways_along_the_tree() -> None:
+    def move(x: float) -> np.ndarray:
+        matrix = np.eye(4)
+        matrix[0, 3] = x
+        return matrix
+
+    tree = {("a", "b"): move(1), ("b", "c"): move(2), ("a", "d"): move(5)}
+    assert chain(tree, "d", "/c")[0, 3] == pytest.approx(1 + 2 - 5)
+    assert np.allclose(chain(tree, "c", "c"), np.eye(4))
+
+
+def test_encodings_come_out_as_rgb() -> None:
+    maker = Maker(ros1=False)
+    rgb = np.random.default_rng(0).integers(0, 256, (6, 8, 3)).astype(np.uint8)
+    grey = rgb[..., 0]
+    assert np.array_equal(decode_image(maker.image(0, rgb[..., ::-1], "bgr8")), rgb)
+    alpha = np.concatenate([rgb, grey[..., None]], axis=2)
+    assert np.array_equal(decode_image(maker.image(0, alpha, "rgba8")), rgb)
+    assert np.array_equal(decode_image(maker.image(0, alpha[..., [2, 1, 0, 3]], "bgra8")), rgb)
+    assert np.array_equal(decode_image(maker.image(0, grey, "mono8"))[..., 1], grey)
+    assert np.array_equal(decode_image(maker.image(0, grey.astype(np.uint16) << 8, "mono16"))[..., 2], grey)
+    good, packed = cv2.imencode(".png", rgb[..., ::-1])
+    assert good
+    assert np.array_equal(decode_image(SimpleNamespace(format="png", data=packed)), rgb)
+    flat = np.full((6, 8), 90, np.uint8)
+    assert (decode_image(maker.image(0, flat, "bayer_rggb8")) == 90).all()
+    red = np.zeros((6, 8), np.uint8)
+    red[::2, ::2] = 200  # in RGGB the first pixel is red
+    assert decode_image(maker.image(0, red, "bayer_rggb8"))[2, 2].tolist() == [200, 0, 0]
+    with pytest.raises(InputError, match="'odd'"):
+        decode_image(maker.image(0, rgb, "odd"))
+
+
+def test_32fc1_depth_turns_nan_and_infinity_into_nothing() -> None:
+    values = np.array([[1.5, np.nan], [np.inf, -np.inf]], np.float32)
+    assert decode_depth(Maker(False).image(0, values, "32FC1")).tolist() == [[1.5, 0], [0, 0]]
+    with pytest.raises(InputError, match="'rgb8'"):
+        decode_depth(Maker(False).image(0, np.zeros((2, 2, 3), np.uint8)))
+
+
+def test_distortion_of_camera_info_is_used_unless_rectified() -> None:
+    info = Maker(False).info(0, d=(-0.2, 0.0, 0.0, 0.0, 0.0))
+    assert camera_of_info(info, rectified=False).distortion is not None
+    assert camera_of_info(info, rectified=True).distortion is None
+    info.distortion_model = "magic"
+    with pytest.raises(InputError, match="'magic'"):
+        camera_of_info(info, rectified=False)

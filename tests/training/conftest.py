@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnidc.data.shards import ShardWriter
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `tiny`
+
+from tiny import scene
+
+
+@pytest.fixture(scope="session")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 frames of 12 scenes."""
+    path = tmp_path_factory.mktemp("frames") / "frames.tar"
+    with ShardWriter(path) as writer:
+        for i in range(24):
+            writer.add(f"plane_{i // 2:05d}_{i % 2}", *scene(i))
+    return path

@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from omnidc.network.interface import Fields, Prediction
+from omnidc.training import losses
+from omnidc.training.losses import LossConfig
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def depths(*shape: int, seed: int = 0) -> Tensor:
+    return torch.exp(torch.randn(*shape, generator=generator(seed), dtype=torch.float64) * 0.5)
+
+
+def with_holes(truth: Tensor, seed: int = 0) -> Tensor:
+    keep = torch.rand(truth.shape, generator=generator(seed + 100), dtype=truth.dtype) > 0.3
+    return truth * keep
+
+
+# ---------------------------------------------------------------------------------------------- the authors' release
+
+
+@pytest.fixture(scope="module")
+def golden(shared: Path) -> dict[str, np.ndarray]:
+    with np.load(shared / "reference" / "golden" / "losses.npz") as file:
+        return dict(file)
+
+
+def leaf(golden: dict[str, np.ndarray], name: str) -> Tensor:
+    return torch.from_numpy(golden[name]).double().requires_grad_()
+
+
+def unpack(packed: Tensor) -> list[Tensor]:
+    height, width = packed.shape[-2:]
+    return [packed[:, 2 * r : 2 * r + 2, : height // 2**r, : width // 2**r] for r in range(packed.shape[1] // 2)]
+
+
+def released_terms(golden: dict[str, np.ndarray], case: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    leaves = {
+        name: leaf(golden, f"{case}_{name}")
+        for name in ("pred", "pred_init", "log_scale", "log_depth_grad", "confidence_input")
+    }
+    truth, sparse = (torch.from_numpy(golden[f"{case}_{name}"]).double() for name in ("gt", "sparse"))
+    terms = {
+        "SeqLaplace": losses.laplace(leaves["pred"], truth, leaves["log_scale"], released=True),
+        "SeqGradL1": losses.gradient_l1(unpack(leaves["log_depth_grad"]), truth, released=True),
+        "ConfInput": losses.input_confidence(leaves["confidence_input"], sparse, truth, released=True),
+        "SeqL1": losses.l1(leaves["pred"], truth, released=True),
+        "GradMatchingScale": losses.gradient_matching(leaves["pred"], truth, released=True),
+        "SeqLaplace_init": losses.laplace(leaves["pred_init"], truth, leaves["log_scale"], released=True),
+        "SeqL1_init": losses.l1(leaves["pred_init"], truth, released=True),
+    }
+    return {name: term.sum() for name, term in terms.items()}, leaves
+
+
+@pytest.mark.parametrize("case", ["c1", "c2"])
+@pytest.mark.parametrize("name", ["SeqL1", "SeqLaplace", "SeqGradL1", "ConfInput", "GradMatchingScale"])
+def test_each_released_term_has_the_golden_value_and_gradient(
+    golden: dict[str, np.ndarray], case: str, name: str
+) -> None:
+    terms, leaves = released_terms(golden, case)
+    assert terms[name].item() == pytest.approx(golden[f"{case}_single_{name}"].item(), rel=1e-10)
+    terms[name].backward()
+    compared = 0
+    for of, tensor in leaves.items():
+        expected = golden.get(f"{case}_single_{name}_d_{of}")
+        if expected is not None:
+            np.testing.assert_allclose(tensor.grad, expected, rtol=1e-8, atol=1e-13)
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("case", ["c1", "c2"])
+def test_released_total_has_the_golden_value_and_gradients(golden: dict[str, np.ndarray], case: str) -> None:
+    terms, leaves = released_terms(golden, case)
+    weighted = [
+        0.5 * (terms["SeqLaplace"] + terms["SeqLaplace_init"]),
+        terms["SeqGradL1"],
+        terms["ConfInput"],
+        terms["SeqL1"] + terms["SeqL1_init"],
+        2.0 * terms["GradMatchingScale"],
+    ]
+    total = torch.stack(weighted).sum()
+    got = [term.item() for term in [*weighted, total]]
+    np.testing.assert_allclose(got, golden[f"{case}_weighted_terms_and_total"], rtol=1e-10)
+    total.backward()
+    for of, tensor in leaves.items():
+        np.testing.assert_allclose(tensor.grad, golden[f"{case}_dtotal_d_{of}"], rtol=1e-8, atol=1e-13)
+
+
+def test_released_gradient_matching_pads_odd_sizes_by_repetition(golden: dict[str, np.ndarray]) -> None:
+    pred = leaf(golden, "c3_pred")
+    truth = torch.from_numpy(golden["c3_gt"]).double()
+    value = losses.gradient_matching(pred, truth, released=True).sum()
+    assert value.item() == pytest.approx(golden["c3_single_GradMatchingScale"].item(), rel=1e-10)
+    value.backward()
+    np.testing.assert_allclose(pred.grad, golden["c3_single_GradMatchingScale_d_pred"], rtol=1e-8, atol=1e-13)
+
+
+# ------------------------------------------------------------------------------------------------------------ our own
+
+
+def test_median_is_the_lower_middle_value_of_what_is_known() -> None:
+    truth = torch.tensor([[4.0, 0, 1, 2, math.nan, 3], [0, 0, 0, 0, 0, 0]]).reshape(2, 1, 2, 3)
+    assert losses.median_of(truth).flatten().tolist() == [2.0, 1.0]
+
+
+def test_l1_is_the_mean_over_known_pixels_of_each_image() -> None:
+    truth = torch.tensor([[1.0, 2.0, 0.0, math.nan], [4.0, 0.0, 0.0, 0.0]]).reshape(2, 1, 1, 4)
+    depth = torch.tensor([[2.0, 5.0, 9.0, 9.0], [4.5, 9.0, 9.0, 9.0]]).reshape(2, 1, 1, 4)
+    torch.testing.assert_close(losses.l1(depth, truth), torch.tensor([2.0, 0.5]))
+    expected = torch.tensor([(math.log(2) + math.log(2.5)) / 2, math.log(4.5 / 4)])
+    torch.testing.assert_close(losses.l1_log(depth, truth), expected)
+
+
+def test_prediction_beyond_max_depth_is_called_back_only_when_the_truth_is_near() -> None:
+    truth = torch.tensor([2.0, 50.0]).reshape(1, 1, 1, 2)
+    depth = torch.tensor([30.0, 30.0]).reshape(1, 1, 1, 2).requires_grad_()
+    losses.l1(depth, truth, max_depth=10.0).sum().backward()
+    assert depth.grad is not None
+    assert depth.grad.flatten().tolist() == [0.5, 0.0]
+
+
+@given(st.floats(0.01, 2), st.floats(0.01, 2))
+def test_laplace_log_is_least_where_the_scale_is_the_mean_error(error: float, factor: float) -> None:
+    truth = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    depth = truth * math.exp(error)
+    best = losses.laplace_log(depth, truth, depth * error)
+    other = losses.laplace_log(depth, truth, depth * error * factor)
+    assert best.item() == pytest.approx(1 + math.log(2 * error))
+    assert best.item() <= other.item() + 1e-12
+
+
+def test_laplace_is_the_negative_log_likelihood() -> None:
+    truth, depth = depths(2, 1, 5, 6), depths(2, 1, 5, 6, seed=1)
+    gamma = torch.randn(2, 1, 5, 6, dtype=torch.float64, generator=generator(3))
+    expected = -torch.distributions.Laplace(depth, gamma.clamp(min=-2).exp()).log_prob(truth).flatten(1).mean(1)
+    torch.testing.assert_close(losses.laplace(depth, truth, gamma), expected)
+
+
+def test_depth_learns_nothing_from_a_relative_scale() -> None:
+    """b = s d: the gradient of the depth is that of the error alone."""
+    truth = depths(1, 1, 4, 4)
+    log_depth = depths(1, 1, 4, 4, seed=1).log().requires_grad_()
+    s = 0.1
+    losses.laplace_log(log_depth.exp(), truth, s * log_depth.exp()).sum().backward()
+    torch.testing.assert_close(log_depth.grad, (log_depth.detach() - truth.log()).sign() / s / 16)
+
+
+def slow_gradient_l1(gradients: list[Tensor], truth: Tensor, cell_size: int) -> Tensor:
+    """The equation cell by cell, for one image [1, 1, H, W]."""
+    means = []
+    for level, gradient in enumerate(gradients):
+        size = cell_size * 2**level
+        height, width = gradient.shape[-2:]
+        log, share = np.zeros((height, width)), np.zeros((height, width))
+        for i in range(height):
+            for j in range(width):
+                cell = truth[0, 0, i * size : (i + 1) * size, j * size : (j + 1) * size].numpy()
+                seen = cell > 0
+                share[i, j] = seen.mean()
+                log[i, j] = np.log(cell[seen]).mean() if seen.any() else 0
+        error = weight = 0.0
+        for channel, (di, dj) in enumerate(((0, 1), (1, 0))):
+            for i in range(di, height):
+                for j in range(dj, width):
+                    w = min(share[i, j], share[i - di, j - dj])
+                    target = log[i, j] - log[i - di, j - dj]
+                    error += w * abs(float(gradient[0, channel, i, j]) - target)
+                    weight += w
+        means.append(error / weight)
+    return torch.tensor([np.mean(means)])
+
+
+@pytest.mark.parametrize("cell", [2, 4])
+@pytest.mark.parametrize("size", [(32, 48), (36, 44)])
+def test_gradient_l1_agrees_with_its_equation_cell_by_cell(size: tuple[int, int], cell: int) -> None:
+    truth = with_holes(depths(1, 1, *size))
+    truth[..., :10, :10] = 0
+    h, w = size[0] // cell, size[1] // cell
+    gradients = []
+    for _ in range(3):
+        gradients.append(torch.randn(1, 2, h, w, dtype=torch.float64, generator=generator(h)))
+        h, w = -(-h // 2), -(-w // 2)
+    torch.testing.assert_close(losses.gradient_l1(gradients, truth), slow_gradient_l1(gradients, truth, cell))
+
+
+def test_gradient_l1_vanishes_for_the_gradients_of_the_truth() -> None:
+    truth = depths(1, 1, 32, 32)
+    log = torch.nn.functional.avg_pool2d(truth.log(), 4)
+    gradients = []
+    for _ in range(3):
+        gradient = torch.zeros(1, 2, *log.shape[-2:], dtype=torch.float64)
+        gradient[:, 0, :, 1:] = (log[..., 1:] - log[..., :-1])[:, 0]
+        gradient[:, 1, 1:] = (log[..., 1:, :] - log[..., :-1, :])[:, 0]
+        gradients.append(gradient)
+        log = torch.nn.functional.avg_pool2d(log, 2)
+    assert losses.gradient_l1(gradients, truth).item() < 1e-12
+
+
+def test_gradient_matching_ignores_a_constant_offset_and_pixels_without_truth() -> None:
+    truth = depths(1, 1, 21, 27)
+    assert losses.gradient_matching(truth + 3, truth, max_depth=None).item() < 1e-12
+    assert losses.gradient_matching(truth * 3, truth, log=True).item() < 1e-12
+    holes = with_holes(truth)
+    depth = torch.where(holes > 0, truth + 3, 1e6)
+    assert losses.gradient_matching(depth, holes, max_depth=None).item() < 1e-9
+
+
+def test_noise_is_found_on_both_sides_and_where_it_was_injected() -> None:
+    truth = torch.full((1, 1, 4, 20), 2.0)
+    truth[..., 12:16] = 0
+    sparse = torch.zeros_like(truth)
+    sparse[0, 0, 1, 1] = 2.02  # right
+    sparse[0, 0, 1, 5] = 1.0  # too near
+    sparse[0, 0, 1, 9] = 4.0  # too far
+    sparse[0, 0, 1, 13] = 3.0  # truth unknown
+    target, valid = losses.noise_target(sparse, truth)
+    assert target.flatten().tolist()[:3] == [1, 0, 0]
+    assert valid.flatten().tolist() == [1, 1, 1, 0, 0]
+    injected = torch.zeros_like(truth, dtype=torch.bool)
+    injected[0, 0, 1, 13] = True
+    injected[0, 0, 3, 18] = True  # nothing was measured here
+    target, valid = losses.noise_target(sparse, truth, injected)
+    assert target.flatten().tolist() == [1, 0, 0, 0, 1]
+    assert valid.flatten().tolist() == [1, 1, 1, 1, 0]
+    fine, _ = losses.noise_target(sparse, truth, cell=2)
+    assert fine.shape == (1, 1, 2, 10)
+    assert fine[0, 0, 0].tolist()[:6] == [1, 1, 0, 1, 0, 1]
+    released, _ = losses.noise_target(sparse, truth, released=True)
+    assert released.flatten().tolist()[:3] == [1, 1, 0]
+
+
+def test_edge_band_lies_around_depth_edges_only() -> None:
+    truth = torch.ones(1, 1, 9, 20)
+    truth[..., 10:] = 2.0
+    truth[..., 18:] = 0.0
+    band = losses.edge_band(truth, gain=3.0, radius=1)
+    assert band[0, 0, 4].tolist() == [1.0] * 8 + [4.0] * 4 + [1.0] * 8
+
+
+def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict[str, Tensor]:
+    gradients = [leaves["g0"], leaves["g1"]]
+    return {
+        "l1": losses.l1(leaves["depth"], truth),
+        "l1_log": losses.l1_log(leaves["depth"], truth, losses.edge_band(truth, gain=2.0)),
+        "laplace": losses.laplace(leaves["depth"], truth, leaves["scale"].log()),
+        "laplace_log": losses.laplace_log(leaves["depth"], truth, leaves["scale"]),
+        "gradient_matching": losses.gradient_matching(leaves["depth"], truth),
+        "gradient_matching_log": losses.gradient_matching(leaves["depth"], truth, log=True),
+        "gradient_l1": losses.gradient_l1(gradients, truth),
+        "input_confidence": losses.input_confidence(leaves["confidence"], sparse, truth),
+    }
+
+
+TERM_NAMES = sorted(losses.TERMS)
+
+
+def make_leaves(batch: int = 2, height: int = 12, width: int = 20) -> dict[str, Tensor]:
+    h, w = height // 4, width // 4
+    leaves = {
+        "depth": depths(batch, 1, height, width, seed=5),
+        "scale": 0.2 * depths(batch, 1, height, width, seed=6),
+        "confidence": torch.rand(batch, 1, h, w, dtype=torch.float64, generator=generator(7)) * 0.8 + 0.1,
+        "g0": torch.randn(batch, 2, h, w, dtype=torch.float64, generator=generator(8)),
+        "g1": torch.randn(batch, 2, -(-h // 2), -(-w // 2), dtype=torch.float64, generator=generator(9)),
+    }
+    return {name: tensor.requires_grad_() for name, tensor in leaves.items()}
+
+
+@pytest.mark.parametrize("name", sorted(set(TERM_NAMES) - {"l1_init"}))
+def test_gradients_of_each_term_are_those_of_finite_differences(name: str) -> None:
+    leaves = make_leaves(1, 8, 12)
+    truth = with_holes(depths(1, 1, 8, 12))
+    sparse = truth * (torch.rand(truth.shape, generator=generator(1), dtype=torch.float64) > 0.6)
+
+    def function(*tensors: Tensor) -> Tensor:
+        return every_term(truth, dict(zip(leaves, tensors)), sparse)[name]
+
+    assert torch.autograd.gradcheck(function, tuple(leaves.values()), fast_mode=True)
+
+
+@pytest.mark.parametrize("nothing", [0.0, math.nan])
+def test_no_truth_and_no_measurement_give_zero_loss_and_zero_gradient(nothing: float) -> None:
+    leaves = make_leaves()
+    truth = torch.full((2, 1, 12, 20), nothing, dtype=torch.float64)
+    for name, term in every_term(truth, leaves, torch.zeros_like(truth)).items():
+        assert term.tolist() == [0, 0], name
+        grads = torch.autograd.grad(term.sum(), list(leaves.values()), allow_unused=True)
+        for grad in grads:
+            assert grad is None or not grad.any(), name
+
+
+def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Prediction:
+    return Prediction(
+        depth=leaves["depth"],
+        depth_init=leaves["depth"] * 1.1,
+        scale=leaves["scale"] if scale else None,
+        fields=Fields(gradients=(leaves["g0"], leaves["g1"]), weights=None, confidence=leaves["confidence"]),
+        log_depth=torch.zeros(1),
+        median=torch.ones(1),
+        info=None,  # type: ignore[arg-type]
+    )
+
+
+ALL_TERMS = LossConfig(l1_log=1.0, laplace_log=1.0, gradient_matching_log=1.0, edge_gain=1.0)
+
+
+def test_total_is_the_weighted_sum_and_names_every_term() -> None:
+    leaves = make_leaves()
+    truth = with_holes(depths(2, 1, 12, 20))
+    terms = losses.total(make_prediction(leaves), truth, truth, None, ALL_TERMS)
+    assert sorted(terms) == sorted([*TERM_NAMES, "total"])
+    expected = sum(getattr(ALL_TERMS, name) * terms[name].item() for name in TERM_NAMES)
+    assert terms["total"].item() == pytest.approx(expected)
+    without = losses.total(make_prediction(leaves, scale=False), truth, truth, None, ALL_TERMS)
+    assert "laplace" not in without
+
+
+def test_total_does_not_depend_on_the_unit() -> None:
+    leaves = make_leaves()
+    truth = with_holes(depths(2, 1, 12, 20))
+    metres = losses.total(make_prediction(leaves), truth, truth, None, ALL_TERMS)
+    scaled = {**leaves, "depth": leaves["depth"] * 1000, "scale": leaves["scale"] * 1000}
+    millimetres = losses.total(make_prediction(scaled), truth * 1000, truth * 1000, None, ALL_TERMS)
+    for name, term in metres.items():
+        assert term.item() == pytest.approx(millimetres[name].item(), rel=1e-9), name
+
+
+def test_batch_is_the_mean_of_its_images() -> None:
+    leaves = make_leaves(batch=3)
+    truth = with_holes(depths(3, 1, 12, 20))
+    truth[1] = 0
+    whole = losses.total(make_prediction(leaves), truth, truth, None, ALL_TERMS)
+    parts = [
+        losses.total(
+            make_prediction({name: tensor[i : i + 1] for name, tensor in leaves.items()}),
+            truth[i : i + 1],
+            truth[i : i + 1],
+            None,
+            ALL_TERMS,
+        )
+        for i in range(3)
+    ]
+    for name, term in whole.items():
+        assert term.item() == pytest.approx(np.mean([part[name].item() for part in parts])), name

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.network.checkpoint import load_network
+from omnidc.network.compact import CompactNetwork
+from omnidc.training.config import NetworkConfig
+from omnidc.training.networks import build_network, export, initialise
+
+SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
+
+
+def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
+    config = NetworkConfig("compact", SMALL)
+    network = build_network(config)
+    assert isinstance(network, CompactNetwork)
+    assert network.config.channels == (8, 16, 16, 24, 24)
+    path = tmp_path / "last.safetensors"
+    export(network, config, path, {"step": 7})
+    loaded = load_network(path)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor)
+    with safe_open(path, framework="pt") as file:
+        assert json.loads(file.metadata()["training"]) == {"step": 7}
+    again = build_network(config)
+    some = next(name for name in network.state_dict() if name.endswith("weight") and "encoder" not in name)
+    initialise(again, NetworkConfig("compact", SMALL, start=str(path)))
+    assert torch.equal(again.state_dict()[some], network.state_dict()[some])
+    with pytest.raises(CheckpointError, match="another network"):
+        initialise(build_network(NetworkConfig("compact", {**SMALL, "resolutions": 2})), NetworkConfig(start=str(path)))
+
+
+def test_wrong_encoder_files_are_refused(tmp_path: Path) -> None:
+    network = build_network(NetworkConfig("compact", SMALL))
+    with pytest.raises(FileError, match=r"none\.pth"):
+        initialise(network, NetworkConfig(encoder=str(tmp_path / "none.pth")))
+    (tmp_path / "some.pth").write_bytes(b"something")
+    with pytest.raises(CheckpointError, match="encoder_sha256"):
+        initialise(network, NetworkConfig(encoder=str(tmp_path / "some.pth"), encoder_sha256="0" * 64))
+    tiny = NetworkConfig("tiny:TinyNetwork", encoder=str(tmp_path / "some.pth"))
+    with pytest.raises(ConfigError, match="no encoder"):
+        initialise(build_network(tiny), tiny)
+
+
+def test_networks_that_are_none_are_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        build_network(NetworkConfig("no_such_module:Net"))
+    with pytest.raises(ConfigError, match="no DepthNetwork"):
+        build_network(NetworkConfig("torch.nn:Identity"))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_config
+
+from omnidc.data.mixture import Mixture, Source
+from omnidc.data.shards import Shards
+from omnidc.errors import FileError, InputError
+from omnidc.frame import Frame
+from omnidc.training.samples import EpochPlan, Request, Samples, make_loader, names_of, open_source
+
+
+def sources(shard: Path) -> list[Source]:
+    frames = Shards(shard)
+    return [Source("planes", frames, np.arange(len(frames)))]
+
+
+def plan(shard: Path, *, start: int = 0, rank: int = 0, world: int = 1, accumulate: int = 1) -> EpochPlan:
+    return EpochPlan(
+        Mixture(sources(shard)).order(0, 0),
+        seed=0,
+        first=0,
+        start=start,
+        batch=8,
+        accumulate=accumulate,
+        rank=rank,
+        world=world,
+        sizes=[[32, 48], [48, 64]],
+    )
+
+
+def test_two_processes_share_what_one_would_do(shard: Path) -> None:
+    whole = list(plan(shard))
+    halves = [list(plan(shard, rank=rank, world=2, accumulate=2)) for rank in (0, 1)]
+    assert len(whole) == 3
+    for step in range(3):
+        parts = [request for half in halves for part in half[2 * step : 2 * step + 2] for request in part]
+        assert sorted(parts, key=lambda r: r.slot) == whole[step]
+
+
+def test_plan_resumes_in_the_middle_of_an_epoch(shard: Path) -> None:
+    assert list(plan(shard, start=2)) == list(plan(shard))[2:]
+    assert len(plan(shard, start=2)) == 1
+
+
+def test_batch_has_one_size_and_sizes_change_between_steps(shard: Path) -> None:
+    everything = EpochPlan(
+        np.zeros((800, 2), np.int64),
+        seed=0, first=0, start=0, batch=8, accumulate=1, rank=0, world=1, sizes=[[32, 48], [48, 64]],
+    )  # fmt: skip
+    sizes = [{(request.height, request.width) for request in batch} for batch in everything]
+    assert all(len(size) == 1 for size in sizes)
+    assert set.union(*sizes) == {(32, 48), (48, 64)}
+
+
+def test_sample_depends_on_seed_step_and_slot_only(shard: Path) -> None:
+    config = tiny_config(shard)
+    samples = Samples(sources(shard), config.data, config.augment, seed=1)
+    request = Request(step=5, slot=2, height=32, width=48, source=0, index=7)
+    first, again = samples[request], Samples(sources(shard), config.data, config.augment, seed=1)[request]
+    for key in ("image", "sparse", "truth", "noise"):
+        assert torch.equal(first[key], again[key])
+    other = samples[Request(step=6, slot=2, height=32, width=48, source=0, index=7)]
+    assert not torch.equal(first["sparse"], other["sparse"])
+    assert first["image"].dtype == torch.uint8
+    assert first["image"].shape == (3, 32, 48)
+    right = (first["sparse"] > 0) & ~first["noise"]
+    torch.testing.assert_close(first["sparse"][right], first["truth"][right], rtol=0.11, atol=0)
+
+
+def test_workers_make_the_same_batches_as_the_main_process(shard: Path) -> None:
+    batches = []
+    for workers in (0, 2):
+        config = tiny_config(shard, f"data.workers={workers}")
+        samples = Samples(sources(shard), config.data, config.augment, seed=1)
+        batches.append(list(make_loader(samples, plan(shard), config.data)))
+    for alone, helped in zip(*batches, strict=True):
+        assert alone["name"] == helped["name"]
+        assert torch.equal(alone["sparse"], helped["sparse"])
+        assert torch.equal(alone["image"], helped["image"])
+
+
+class Broken(list[Frame]):
+    """Every second frame cannot be read."""
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        if index % 2:
+            raise FileError("damaged")
+        return super().__getitem__(index)
+
+
+def test_unusable_frames_are_replaced_and_counted(shard: Path) -> None:
+    config = tiny_config(shard)
+    frames = Broken(Shards(shard)[i] for i in range(24))
+    samples = Samples([Source("b", frames, np.arange(24))], config.data, config.augment, seed=1)
+    request = Request(step=0, slot=0, height=32, width=48, source=0, index=3)
+    assert samples[request]["replaced"] > 0
+    only_bad = Samples([Source("b", frames, np.array([1, 3]))], config.data, config.augment, seed=1)
+    with pytest.raises(InputError, match="damaged"):
+        only_bad[request]
+
+
+def test_samples_with_too_few_measurements_are_replaced(shard: Path) -> None:
+    config = tiny_config(shard, "data.min_points=2000")
+    samples = Samples(sources(shard), config.data, config.augment, seed=1)
+    with pytest.raises(InputError, match="too few"):
+        samples[Request(step=0, slot=0, height=32, width=48, source=0, index=3)]
+
+
+def test_range_limit_forgets_what_is_much_nearer_than_the_rest(shard: Path) -> None:
+    config = tiny_config(shard, "data.range_limit=2")
+    samples = Samples(sources(shard), config.data, config.augment, seed=1)
+    truth = samples[Request(step=0, slot=0, height=48, width=64, source=0, index=3)]["truth"]
+    assert truth[truth > 0].min() >= truth.max() / 2
+
+
+def test_names_of_datasets_pick_their_readers(shard: Path, tmp_path: Path) -> None:
+    assert isinstance(open_source("anything", str(shard)), Shards)
+    with pytest.raises(FileError):
+        open_source("hypersim", str(tmp_path / "missing"))
+    assert names_of(Shards(shard))[0] == "frames/plane_00000_0"
