@@ -27,6 +27,7 @@ from omnidc.scenes.worlds import build_scene
 
 def render_shard(settings: Settings, shard: int, report: Callable[[dict[str, Any]], None]) -> None:
     """Render all scenes of a shard. A scene that fails is reported and left out; a shard is whole or absent."""
+    parent = os.getppid()
     stage = Stage()
     kit = Kit(open_library(settings.assets_path, settings.copyleft, skies_folder()))
     renderer = Renderer(settings.samples)
@@ -37,7 +38,7 @@ def render_shard(settings: Settings, shard: int, report: Callable[[dict[str, Any
                     _render_scene(settings, number, stage, kit, renderer, writer, report)
                 except (RuntimeError, ValueError, KeyError, IndexError, OSError) as error:
                     report({"event": "failed", "scene": number, "why": "".join(traceback.format_exception(error))})
-                if os.getppid() == 1:  # whoever started us is gone
+                if os.getppid() != parent:  # whoever started us is gone
                     raise SystemExit(1)
     finally:
         renderer.close()
