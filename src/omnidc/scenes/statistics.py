@@ -89,7 +89,7 @@ def summarise(figures: Sequence[Figures]) -> Figures:
 
     return Figures(
         len(figures),
-        np.mean([one.histogram for one in figures], axis=0),
+        np.mean([one.histogram for one in figures if one.histogram.any()] or [figures[0].histogram], axis=0),
         mean([one.edges for one in figures]),
         mean([one.bare for one in figures]),
         mean([one.sky for one in figures]),
