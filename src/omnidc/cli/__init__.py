@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
-ROOMS: tuple[str, ...] = ("complete", "sensors", "data", "evaluate", "train", "convert")
+ROOMS: tuple[str, ...] = ("complete", "sensors", "data", "scenes", "evaluate", "train", "convert")
 
 
 def _print_version(value: bool) -> None:

@@ -1,0 +1,225 @@
+"""Bringing asset packages into a folder: download by name from Debian, PyPI and npm, unpack, shrink pictures.
+
+Everything is fetched with the system's own tools (`apt-get`, `dpkg`, `pip`, `npm`), which know the user's mirrors.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from omnidc.errors import FileError
+from omnidc.scenes.assets import PICTURES, SOURCES, Source, present
+
+MAX_SIDE = 512  # pixels of a texture: more is never seen at 320×240, and slows rendering
+TOOLS = {"Debian": ("apt-get", "dpkg"), "PyPI": (), "npm": ("npm",)}
+
+
+def missing(root: Path | None, copyleft: bool) -> list[Source]:
+    """Sources that are not in the folder yet."""
+    return [s for s in SOURCES if (copyleft or not s.copyleft) and (root is None or not present(s, root))]
+
+
+def advice(root: Path | None, copyleft: bool) -> list[str]:
+    """Lines that say what is there, what is missing and which command brings it."""
+    lines = []
+    for source in SOURCES:
+        if source.copyleft and not copyleft:
+            state = "left out (copyleft; --with-copyleft)"
+        else:
+            state = "present" if root is not None and present(source, root) else "missing"
+        lines.append(
+            f"{state:<38}{source.name:<22}{source.licence:<22}{source.brings} ({source.origin} {source.package})"
+        )
+    wanted = missing(root, copyleft)
+    if wanted:
+        flag = " --with-copyleft" if copyleft else ""
+        lines.append(f"Get what is missing with:  omnidc scenes setup --assets {root or 'DIR'} --download{flag}")
+        tools = {tool for source in wanted for tool in TOOLS[source.origin] if shutil.which(tool) is None}
+        if tools:
+            lines.append(f"That needs {', '.join(sorted(tools))}, not found here; sources that need them are skipped.")
+    return lines
+
+
+def run(command: Sequence[str], folder: Path) -> None:
+    """Run a tool; its failure is one sentence."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise FileError(
+            f"Cannot run {command[0]}: {error.strerror or error}; install it or skip this source."
+        ) from error
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip().splitlines()
+        raise FileError(f"`{' '.join(command)}` failed: {words[-1] if words else 'no message'}.")
+
+
+def download(source: Source, folder: Path) -> list[Path]:
+    """Fetch the archives of a source's packages into a folder."""
+    names = source.package.split()
+    before = set(folder.iterdir())
+    if source.origin == "Debian":
+        run(["apt-get", "-qq", "download", *names], folder)
+    elif source.origin == "PyPI":
+        run([sys.executable, "-m", "pip", "-q", "download", "--no-deps", *names], folder)
+    else:
+        for name in names:
+            run(["npm", "pack", name], folder)
+    return sorted(path for path in folder.iterdir() if path not in before)
+
+
+def _debian(archives: Sequence[Path], folder: Path) -> Path:
+    for archive in archives:
+        run(["dpkg", "-x", str(archive), str(folder)], folder)
+    return folder / "usr/share"
+
+
+def _from_zip(archive: Path, pattern: str, target: Path) -> None:
+    """Files of a zip whose names match, without their folders."""
+    target.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive) as file:
+        for name in file.namelist():
+            if re.fullmatch(pattern, name):
+                (target / Path(name).name).write_bytes(file.read(name))
+
+
+def _unpack_furniture(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    library = _debian(archives, work) / f"sweethome3d/furniture/{target.name}.sh3f"
+    with zipfile.ZipFile(library) as file:
+        file.extractall(target)
+
+
+def _unpack_miniworld(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    _from_zip(archives[0], r"miniworld/textures/[^/]+\.png", target)
+
+
+def _unpack_robosuite(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    _from_zip(archives[0], r"robosuite/models/assets/textures/[^/]+\.png", target)
+
+
+def _unpack_pybullet(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    _from_zip(archives[0], r"pybullet_data/random_urdfs/\d+/\d+\.obj", target)
+
+
+def _unpack_eztree(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    places = {
+        r"package/src/lib/assets/bark/\w+_color_1k\.jpg": "bark",
+        r"package/src/lib/assets/leaves/\w+\.png": "leaves",
+        r"package/src/app/public/(dirt_color|grass)\.jpg": "ground",
+    }
+    with tarfile.open(archives[0]) as tar:
+        for member in tar:
+            for pattern, place in places.items():
+                data = tar.extractfile(member) if re.fullmatch(pattern, member.name) else None
+                if data is not None:
+                    path = target / place / Path(member.name).name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data.read())
+
+
+def _unpack_pmndrs(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    """The panoramas are base64 inside small scripts."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archives[0]) as tar:
+        for member in tar:
+            data = tar.extractfile(member) if re.fullmatch(r"package/hdri/\w+\.exr\.js", member.name) else None
+            if data is not None:
+                match = re.search(rb"base64,([A-Za-z0-9+/=]+)", data.read())
+                if match:
+                    (target / Path(member.name).stem).write_bytes(base64.b64decode(match[1]))
+
+
+def _unpack_ufoai(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    base = _debian(archives, work) / "games/ufoai/base"
+    shutil.copytree(base, target, dirs_exist_ok=True)
+    for pack in target.glob("*.pk3"):
+        with zipfile.ZipFile(pack) as file:
+            file.extractall(target)
+        pack.unlink()
+
+
+def _unpack_sh3dtex(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    jar = _debian(archives, work) / "sweethome3d/sweethome3d.jar"
+    _from_zip(jar, r"com/eteks/sweethome3d/io/resources/textures/[^/]+\.jpg", target)
+
+
+def _unpack_photos(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    found = sorted(p for p in _debian(archives, work).rglob("*") if p.suffix in {".jpg", ".jpeg"} and p.is_file())
+    for number, path in enumerate(p for p in found if p.stat().st_size > 60_000):
+        shutil.copy(path, target / f"{number:03d}.jpg")
+
+
+UNPACKERS: dict[str, Callable[[Source, Sequence[Path], Path, Path], None]] = {
+    "sh3d": _unpack_furniture,
+    "miniworld": _unpack_miniworld,
+    "robosuite": _unpack_robosuite,
+    "pybullet": _unpack_pybullet,
+    "eztree": _unpack_eztree,
+    "pmndrs": _unpack_pmndrs,
+    "ufoai": _unpack_ufoai,
+    "sh3dtex": _unpack_sh3dtex,
+    "photos": _unpack_photos,
+}
+
+
+def shrink(path: Path, side: int = MAX_SIDE) -> bool:
+    """Rewrite a picture as RGB (or RGBA where alpha matters) of at most `side` pixels. Returns whether it changed.
+
+    A needless alpha channel would make Blender treat walls as transparent: slow, and without depth.
+    """
+    try:
+        with Image.open(path) as opened:
+            opened.load()
+            picture: Image.Image = opened.copy()
+    except (OSError, ValueError):
+        return False
+    mode = picture.mode
+    if picture.mode in ("P", "LA", "PA"):
+        clear = "transparency" in picture.info or picture.mode != "P"
+        picture = picture.convert("RGBA" if clear else "RGB")
+    elif picture.mode not in ("RGB", "RGBA"):
+        picture = picture.convert("RGB")
+    if picture.mode == "RGBA" and np.asarray(picture)[..., 3].min() >= 250:
+        picture = picture.convert("RGB")
+    scale = side / max(picture.size)
+    if scale >= 1 and picture.mode == mode:
+        return False
+    if scale < 1:
+        size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
+        picture = picture.resize(size, Image.Resampling.LANCZOS if picture.mode == "RGB" else Image.Resampling.BOX)
+    if path.suffix.lower() in (".jpg", ".jpeg"):
+        picture.convert("RGB").save(path, quality=92)
+    else:
+        picture.save(path)
+    return True
+
+
+def acquire(source: Source, root: Path, archives: Sequence[Path] | None = None) -> None:
+    """Bring one source into the asset folder; it appears there only when it is whole."""
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as name:
+        work = Path(name)
+        fetched = download(source, work) if archives is None else archives
+        target = work / "ready" / source.name
+        target.mkdir(parents=True)
+        UNPACKERS[source.name.split("/")[0]](source, fetched, target, work)
+        for path in target.rglob("*"):
+            if path.suffix.lower() in PICTURES:
+                shrink(path)
+        if not any(target.iterdir()):
+            raise FileError(f"{source.origin} package {source.package} held nothing of what is used of it.")
+        place = root / source.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        target.rename(place)

@@ -1,0 +1,39 @@
+"""From light to picture: haze, exposure and the sRGB curve. Noise, blur and colour casts come when data is loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.scenes.description import Array
+
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722], dtype=np.float32)
+SHOULDER = 0.75
+
+
+def add_haze(
+    light: Array,  # [H, W, 3], linear
+    depth: Array,  # [H, W], metres, 0 = sky
+    extinction: float,  # per metre
+) -> Array:
+    """Koschmieder: what is seen at distance d is e^(−βd) of its light, the rest is air."""
+    if extinction <= 0:
+        return light
+    clear = np.exp(-extinction * np.where(depth > 0, depth, 2000.0))[..., None]
+    air = np.percentile(light @ LUMINANCE, 80) * np.array([0.97, 1.0, 1.03])
+    return np.asarray(light * clear + air * (1 - clear), dtype=np.float32)
+
+
+def develop(light: Array, key: float) -> npt.NDArray[np.uint8]:
+    """8-bit sRGB [H, W, 3] exposed so that the logarithmic mean becomes `key`, highlights rolled off above 0.75."""
+    light = np.nan_to_num(np.maximum(light, 0), posinf=1e3)
+    luminance = light @ LUMINANCE
+    mean = float(np.exp(np.log(luminance + 1e-4).mean()))
+    bright = float(np.percentile(luminance, 97))
+    # bright windows may burn out, but not take the whole picture with them
+    exposure = min(key / max(mean, 1e-5), 1.6 / max(bright, 1e-5))
+    x = light * exposure
+    rolled = SHOULDER + (1 - SHOULDER) * (1 - np.exp(-(x - SHOULDER) / (1 - SHOULDER)))
+    x = np.where(x > SHOULDER, rolled, x)
+    coded = np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.maximum(x, 1e-6) ** (1 / 2.4) - 0.055)
+    return np.asarray(np.clip(coded, 0, 1) * 255 + 0.5, dtype=np.uint8)

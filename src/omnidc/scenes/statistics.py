@@ -1,0 +1,127 @@
+"""Figures that tell a rendered world from photographs: depth histogram, depth edges, bare surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError
+from omnidc.frame import Frame
+
+WIDTH = 320  # all pictures are compared at this width
+BINS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, np.inf)  # metres
+EDGE_STEP = 0.05  # relative difference of neighbouring depths
+EDGE_REACH = 2  # pixels
+BARE_WINDOW, BARE_DEVIATION = 7, 3.0  # pixels; grey levels out of 255
+DENSE = 0.6  # share of known depth from which edges are counted
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one frame or a group. histogram sums to 1 over known pixels; edges is NaN where depth is too sparse."""
+
+    frames: int
+    histogram: npt.NDArray[np.float64]
+    edges: float
+    bare: float
+    sky: float
+    median: float
+    brightness: float
+
+
+def near_edges(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """[H, W]: within two pixels of a jump of more than 5 % between neighbours whose depth is known."""
+    logs = np.log(np.where(depth > 0, depth, 1))
+    known = depth > 0
+    jump = np.zeros(depth.shape, dtype=np.uint8)
+    step = np.log1p(EDGE_STEP)
+    across = (np.abs(np.diff(logs, axis=1)) > step) & known[:, 1:] & known[:, :-1]
+    down = (np.abs(np.diff(logs, axis=0)) > step) & known[1:] & known[:-1]
+    jump[:, 1:] |= across
+    jump[:, :-1] |= across
+    jump[1:] |= down
+    jump[:-1] |= down
+    return cv2.dilate(jump, np.ones((2 * EDGE_REACH + 1,) * 2, dtype=np.uint8)) > 0
+
+
+def bare(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """[H, W]: grey values deviate by less than 3 of 255 in a 7×7 window."""
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    window = (BARE_WINDOW, BARE_WINDOW)
+    mean, square = cv2.blur(grey, window), cv2.blur(grey * grey, window)
+    return np.asarray(np.maximum(square - mean * mean, 0) < BARE_DEVIATION**2)
+
+
+def measure(frame: Frame, sky: npt.NDArray[np.bool_] | None = None) -> Figures:
+    """Figures of one frame, at a width of 320."""
+    assert frame.depth is not None
+    image, depth = frame.image, frame.depth
+    if frame.width > WIDTH:
+        size = (WIDTH, max(1, round(frame.height * WIDTH / frame.width)))
+        image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+        depth = np.asarray(cv2.resize(depth, size, interpolation=cv2.INTER_NEAREST), dtype=np.float32)
+    known = depth[depth > 0]
+    counts = np.histogram(known, BINS)[0].astype(np.float64)
+    dense = known.size > DENSE * depth.size or sky is not None
+    return Figures(
+        1,
+        counts / max(1, known.size),
+        float(near_edges(depth).mean()) if dense else float("nan"),
+        float(bare(image).mean()),
+        float(sky.mean()) if sky is not None else float("nan"),
+        float(np.median(known)) if known.size else float("nan"),
+        float(image.mean()),
+    )
+
+
+def summarise(figures: Sequence[Figures]) -> Figures:
+    """Means over frames, each frame counting the same; NaN are left out."""
+
+    def mean(values: list[float]) -> float:
+        known = [value for value in values if not np.isnan(value)]
+        return float(np.mean(known)) if known else float("nan")
+
+    return Figures(
+        len(figures),
+        np.mean([one.histogram for one in figures if one.histogram.any()] or [figures[0].histogram], axis=0),
+        mean([one.edges for one in figures]),
+        mean([one.bare for one in figures]),
+        mean([one.sky for one in figures]),
+        mean([one.median for one in figures]),
+        mean([one.brightness for one in figures]),
+    )
+
+
+def real_frames(folder: Path) -> Iterable[Frame]:
+    """Frames of a folder of .npz with `rgb` and `depth` (z-depth, metres, 0 = unknown)."""
+    files = sorted(folder.glob("*.npz"))
+    if not files:
+        raise FileError(f"No .npz with rgb and depth in {folder}.")
+    for path in files:
+        with np.load(path) as arrays:
+            if "rgb" not in arrays or "depth" not in arrays:
+                continue
+            depth = np.nan_to_num(arrays["depth"].astype(np.float32), posinf=0, neginf=0)
+            yield Frame(np.ascontiguousarray(arrays["rgb"][..., :3]), depth=np.maximum(depth, 0), name=path.stem)
+
+
+def table(rows: Sequence[tuple[str, Figures]]) -> str:
+    """The figures as a Markdown table."""
+    limits = [f"{low:g}–{high:g} m" if np.isfinite(high) else f"> {low:g} m" for low, high in pairwise(BINS)]
+    head = ["frames of", "number", *limits, "near edges", "bare", "sky", "median m", "brightness"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+
+    def percent(value: float) -> str:
+        return "–" if np.isnan(value) else f"{100 * value:.1f} %"
+
+    for name, one in rows:
+        cells = [name, str(one.frames), *(percent(share) for share in one.histogram)]
+        cells += [percent(one.edges), percent(one.bare), percent(one.sky), f"{one.median:.2f}", f"{one.brightness:.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)

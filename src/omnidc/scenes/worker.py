@@ -1,0 +1,104 @@
+"""One shard in one process: `python -m omnidc.scenes.worker JOB.json`. Imports bpy."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from omnidc.data.shards import ShardWriter
+from omnidc.scenes.assets import open_library
+from omnidc.scenes.blender import Stage, skies_folder
+from omnidc.scenes.camera import choose_view, fault
+from omnidc.scenes.develop import add_haze, develop
+from omnidc.scenes.generate import MARK
+from omnidc.scenes.manifest import Settings, frame_key
+from omnidc.scenes.materials import Kit
+from omnidc.scenes.normals import normals_of
+from omnidc.scenes.render import Renderer
+from omnidc.scenes.worlds import build_scene
+
+
+def render_shard(settings: Settings, shard: int, report: Callable[[dict[str, Any]], None]) -> None:
+    """Render all scenes of a shard. A scene that fails is reported and left out; a shard is whole or absent."""
+    parent = os.getppid()
+    stage = Stage()
+    kit = Kit(open_library(settings.assets_path, settings.copyleft, skies_folder()))
+    renderer = Renderer(settings.samples)
+    try:
+        with ShardWriter(settings.shard_path(shard)) as writer:
+            for number in settings.scenes_of(shard):
+                try:
+                    _render_scene(settings, number, stage, kit, renderer, writer, report)
+                except (RuntimeError, ValueError, KeyError, IndexError, OSError) as error:
+                    report({"event": "failed", "scene": number, "why": "".join(traceback.format_exception(error))})
+                if os.getppid() != parent:  # whoever started us is gone
+                    raise SystemExit(1)
+    finally:
+        renderer.close()
+
+
+def _render_scene(
+    settings: Settings,
+    number: int,
+    stage: Stage,
+    kit: Kit,
+    renderer: Renderer,
+    writer: ShardWriter,
+    report: Callable[[dict[str, Any]], None],
+) -> None:
+    started = time.process_time()
+    scene, rng = build_scene(settings.seed, number, kit, settings.worlds)
+    stage.build(scene)
+    for index in range(settings.views):
+        view = choose_view(rng, scene, stage.cast, settings.width, settings.height, settings.wide_driving)
+        if view is None:
+            report({"event": "refused", "scene": number, "world": scene.world, "why": "no passable view"})
+            break
+        seen = renderer.render(stage.camera, view, seed=number * 100 + index)
+        image = develop(add_haze(seen.light, seen.depth, scene.sky.haze), scene.key)
+        why = fault(image, seen.depth)
+        if why is None:
+            meta = {"world": scene.world, "lens": view.lens, "seed": settings.seed, "scene": number, "view": index}
+            meta["pose"] = view.pose.round(6).tolist()
+            key = frame_key(scene.world, settings.seed, number, index)
+            writer.add(
+                key, image, seen.depth, view.intrinsics, normals_of(seen.depth, view.intrinsics), seen.depth == 0, meta
+            )
+        now = time.process_time()
+        event = {"event": "frame" if why is None else "refused", "scene": number, "world": scene.world, "why": why}
+        report({**event, "cpu": round(now - started, 3)})
+        started = now
+
+
+def main() -> None:
+    """Entry point of the process."""
+    path = Path(sys.argv[1])
+    job = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+
+    def report(event: dict[str, Any]) -> None:
+        print(MARK + json.dumps(event), flush=True)
+
+    # so that a worker that is told to end removes what it has begun
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    code = 0
+    try:
+        render_shard(Settings.from_json(job["settings"]), job["shard"], report)
+        report({"event": "done", "shard": job["shard"]})
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Blender's own clean-up can hang
+
+
+if __name__ == "__main__":
+    main()

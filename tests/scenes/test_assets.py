@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from omnidc.errors import FileError
+from omnidc.scenes.acquire import acquire, advice, missing, shrink
+from omnidc.scenes.assets import KINDS, ROLES, SOURCES, open_library, parse_catalogue
+from omnidc.scenes.materials import TILES, Kit
+from omnidc.scenes.objfile import read_obj, standing
+from omnidc.scenes.textures import MAKERS, synthesise
+
+CATALOGUE = """
+id#1=x#chair
+name#1=Chair
+category#1=Living room
+model#1=/lib/chair/chair.obj
+width#1=45
+depth#1=50
+height#1=90
+name#2=Oak table
+category#2=Living room
+model#2=/lib/table/table.obj
+width#2=120
+depth#2=80
+height#2=75
+dropOnTopElevation#2=74
+name#3=Lost
+category#3=Living room
+model#3=/lib/lost/lost.obj
+width#3=1
+depth#3=1
+height#3=1
+"""
+OBJ = "v 0 0 0\nv 2 0 0\nv 2 1 0\nv 0 1 0\nv 0 0 1\nf 1/1/1 2/2/1 3/3/1 4/4/1\nf -5//1 -4//1 -1//1\n"
+
+
+def picture(path: Path, mode: str = "RGB", side: int = 128) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    channels = {"RGB": 3, "RGBA": 4}[mode]
+    pixels = np.random.default_rng(0).integers(0, 255, (side, side, channels)).astype(np.uint8)
+    Image.fromarray(pixels, mode).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    library = tmp_path / "sh3d" / "Scopia"
+    for name in ("chair", "table"):
+        path = library / "lib" / name / f"{name}.obj"
+        path.parent.mkdir(parents=True)
+        path.write_text(OBJ)
+    (library / "PluginFurnitureCatalog.properties").write_text(CATALOGUE, encoding="latin-1")
+    picture(tmp_path / "miniworld" / "brick_wall_1.png")
+    picture(tmp_path / "miniworld" / "lava_1.png")
+    picture(tmp_path / "sh3dtex" / "marbleWall.jpg")
+    picture(tmp_path / "ufoai" / "textures" / "tex_buildings" / "wallpaper1.png")
+    picture(tmp_path / "ufoai" / "textures" / "tex_buildings" / "wallpaper1_nm.png")
+    return tmp_path
+
+
+def test_the_catalogue_gives_metres_kinds_and_only_files_that_exist(folder: Path) -> None:
+    assert parse_catalogue(CATALOGUE)[2]["dropOnTopElevation"] == "74"
+    library = open_library(folder)
+    (chair,), (table,) = library.models["chair"], library.models["table"]
+    assert (chair.width, chair.depth, chair.height) == (0.45, 0.5, 0.9)
+    assert table.top == 0.74
+    assert all(model.name != "lost" for models in library.models.values() for model in models)
+
+
+def test_copyleft_pictures_stay_out_unless_asked_for(folder: Path) -> None:
+    kept = {path.name for path in open_library(folder).pictures["wall"]}
+    assert kept == {"brick_wall_1.png"}
+    asked = open_library(folder, copyleft=True)
+    assert {path.name for path in asked.pictures["wall"]} == {"brick_wall_1.png", "marbleWall.jpg", "wallpaper1.png"}
+    assert not any(source["copyleft"] for source in open_library(folder).licences())
+    assert any(source["copyleft"] for source in asked.licences())
+
+
+def test_what_no_photograph_shows_is_left_out(folder: Path) -> None:
+    assert "lava_1.png" not in {path.name for path in open_library(folder).pictures["photo"]}
+
+
+def test_every_source_says_its_licence_and_attribution_is_kept() -> None:
+    for source in SOURCES:
+        assert source.licence
+        assert not source.licence.startswith("CC-BY-3") or source.credit
+        assert source.copyleft == any(word in source.licence for word in ("GPL", "SA"))
+
+
+def test_every_role_can_be_made_from_noise() -> None:
+    assert ROLES.keys() == MAKERS.keys() == TILES.keys()
+    for role in MAKERS:
+        first = synthesise(role, np.random.default_rng(3))
+        assert first.dtype == np.uint8
+        assert first.shape[2] == 3
+        assert first.std() > 0
+        assert np.array_equal(first, synthesise(role, np.random.default_rng(3)))
+
+
+def test_a_kit_draws_models_that_fit(folder: Path) -> None:
+    kit = Kit(open_library(folder))
+    rng = np.random.default_rng(0)
+    model = kit.model(rng, "chair", "table", widest=0.6)
+    assert model is not None
+    assert model.name == "chair"
+    assert kit.model(rng, "chair", highest=0.5) is None
+    assert kit.model(rng, "bed") is None
+    assert set(KINDS) >= {"chair", "car", "person", "plant"}
+
+
+def test_advice_names_what_is_missing_and_the_one_command(folder: Path) -> None:
+    lines = "\n".join(advice(folder, copyleft=False))
+    assert "setup --assets" in lines
+    assert "left out" in lines
+    assert {source.name for source in missing(folder, False)} >= {"eztree", "pybullet"}
+    assert "miniworld" not in {source.name for source in missing(folder, False)}
+    assert "ufoai" not in {source.name for source in missing(None, False)}
+    assert "ufoai" in {source.name for source in missing(None, True)}
+
+
+def test_pictures_are_shrunk_and_useless_alpha_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    pixels = np.full((600, 900, 4), 255, dtype=np.uint8)
+    Image.fromarray(pixels, "RGBA").save(path)
+    assert shrink(path)
+    with Image.open(path) as done:
+        assert (done.mode, done.size) == ("RGB", (512, 341))
+    assert not shrink(path)
+    pixels[:50, :, 3] = 0
+    Image.fromarray(pixels, "RGBA").save(path)
+    shrink(path)
+    with Image.open(path) as done:
+        assert done.mode == "RGBA"
+
+
+def test_leaves_and_panoramas_are_unpacked_from_their_packages(tmp_path: Path) -> None:
+    by_name = {source.name: source for source in SOURCES}
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "png")
+    members = {
+        "package/src/lib/assets/leaves/oak_color.png": buffer.getvalue(),
+        "package/src/lib/assets/bark/oak_normal_1k.jpg": b"not wanted",
+        "package/hdri/city.exr.js": b"export default 'data:application/exr;base64,aGVsbG8='",
+    }
+    archive = tmp_path / "package.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    root = tmp_path / "assets"
+    acquire(by_name["eztree"], root, [archive])
+    acquire(by_name["pmndrs"], root, [archive])
+    assert [path.name for path in (root / "eztree").rglob("*.*")] == ["oak_color.png"]
+    assert (root / "pmndrs" / "city.exr").read_bytes() == b"hello"
+
+
+def test_a_package_without_what_is_used_of_it_leaves_nothing(tmp_path: Path) -> None:
+    archive = tmp_path / "empty.whl"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("other/file.txt", "x")
+    source = next(source for source in SOURCES if source.name == "miniworld")
+    with pytest.raises(FileError, match="miniworld"):
+        acquire(source, tmp_path / "assets", [archive])
+    assert list((tmp_path / "assets").iterdir()) == []
+
+
+def test_obj_polygons_become_triangles_and_stand_on_the_floor(tmp_path: Path) -> None:
+    path = tmp_path / "shape.obj"
+    path.write_text(OBJ)
+    shape = read_obj(path)
+    assert shape.triangles.tolist() == [[0, 1, 2], [0, 2, 3], [0, 1, 4]]
+    upright = standing(shape, 0.5)
+    assert np.allclose(upright.bounds, [(-0.25, -0.125, 0), (0.25, 0.125, 0.25)])
+    path.write_text("# nothing\n")
+    with pytest.raises(FileError, match="no vertices"):
+        read_obj(path)

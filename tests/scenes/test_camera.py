@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnidc.scenes import camera
+from omnidc.scenes.camera import choose_view, draw_view, fault, frame_size, intrinsics, look_at, score
+from omnidc.scenes.description import Rng, Scene, Viewpoint
+
+numbers = st.floats(-5, 5)
+
+
+@given(st.tuples(numbers, numbers, numbers), st.tuples(numbers, numbers, numbers), st.floats(-1, 1))
+def test_a_pose_is_a_rotation_that_looks_at_its_target(
+    eye: tuple[float, ...], offset: tuple[float, ...], roll: float
+) -> None:
+    if np.linalg.norm(offset) < 1e-3:
+        return
+    pose = look_at(eye, np.add(eye, offset), roll)
+    rotation = pose[:3, :3]
+    assert np.allclose(rotation.T @ rotation, np.eye(3), atol=1e-9)
+    assert np.linalg.det(rotation) == pytest.approx(1)
+    assert np.allclose(rotation[:, 2], np.array(offset) / np.linalg.norm(offset))
+
+
+def test_level_cameras_have_down_below() -> None:
+    assert look_at((0, 0, 1), (0, 5, 1))[:3, 1] == pytest.approx([0, 0, -1])
+    assert look_at((0, 0, 1), (0, 5, 1))[:3, 0] == pytest.approx([1, 0, 0])
+
+
+@pytest.mark.parametrize("size", [(320, 240), (240, 320)])
+def test_the_lens_spans_its_angle_from_edge_to_edge_of_the_larger_side(size: tuple[int, int]) -> None:
+    matrix = intrinsics(*size, 80)
+    assert np.degrees(2 * np.arctan(max(size) / 2 / matrix[0, 0])) == pytest.approx(80)
+    assert matrix[0, 2] == (size[0] - 1) / 2
+    assert matrix[1, 2] == (size[1] - 1) / 2
+
+
+def test_wide_driving_views_have_the_shape_of_kitti_and_as_many_pixels() -> None:
+    width, height = frame_size(320, 240, "driving", True)
+    assert width / height == pytest.approx(1242 / 375, rel=0.02)
+    assert width * height == pytest.approx(320 * 240, rel=0.05)
+    assert frame_size(320, 240, "indoor", True) == (320, 240)
+    assert frame_size(320, 240, "driving", False) == (320, 240)
+
+
+def test_views_too_near_too_empty_or_too_flat_are_refused() -> None:
+    good = np.linspace(1, 4, 48)
+    assert score(good, ["a"] * 48, 0.3) is not None
+    assert score(np.append(good[1:], 0.2), ["a"] * 48, 0.3) is None
+    assert score(np.where(np.arange(48) < 40, np.inf, good), ["a"] * 48, 0.3) is None
+    assert score(np.linspace(2, 2.05, 48), ["a"] * 48, 0.3) is None
+
+
+def test_more_things_and_more_depth_score_higher() -> None:
+    depths = np.linspace(1, 4, 48)
+    few, many = score(depths, ["a"] * 48, 0.3), score(depths, list(range(48)), 0.3)
+    deep = score(np.linspace(1, 40, 48), ["a"] * 48, 0.3)
+    assert few is not None
+    assert many is not None
+    assert deep is not None
+    assert many > few
+    assert deep > few
+
+
+def wall_at(distance: float) -> camera.RayCast:
+    """A world that is one wall at y = distance, seen from anywhere before it; behind the camera there is nothing."""
+
+    def cast(eye: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, Sequence[Hashable]]:
+        with np.errstate(divide="ignore"):
+            t = (distance - eye[1]) / directions[:, 1]
+        t = np.where(t > 0, t, np.inf)
+        return t, ["wall" if np.isfinite(one) else None for one in t]
+
+    return cast
+
+
+def looking_along_y(angle: float) -> Scene:
+    def draw(rng: Rng) -> Viewpoint:
+        return Viewpoint((0, 0, 1), (np.sin(angle), np.cos(angle), 1))
+
+    return Scene("test", viewpoints=draw, nearest=0.3)
+
+
+def test_a_slanted_wall_is_taken_and_a_wall_before_the_lens_is_not() -> None:
+    rng = np.random.default_rng(0)
+    assert choose_view(rng, looking_along_y(0.6), wall_at(2.0), 64, 48) is not None
+    assert choose_view(rng, looking_along_y(0.6), wall_at(0.2), 64, 48) is None
+    assert choose_view(rng, looking_along_y(0.0), wall_at(2.0), 64, 48) is None  # no depth variation at all
+    assert choose_view(rng, looking_along_y(np.pi), wall_at(2.0), 64, 48) is None  # nothing there
+
+
+def test_test_rays_hit_the_depth_of_a_facing_wall() -> None:
+    view = draw_view(np.random.default_rng(0), Viewpoint((0, 0, 1), (0, 1, 1)), 64, 48)
+    rays = camera.test_rays(view)
+    lengths = np.linalg.norm(rays, axis=1)
+    distances, _ = wall_at(3.0)(view.pose[:3, 3], rays / lengths[:, None])
+    assert distances / lengths == pytest.approx(np.full(48, 3.0))
+
+
+def test_faults_are_named() -> None:
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 255, (48, 64, 3)).astype(np.uint8)
+    depth = np.tile(np.linspace(1, 4, 64, dtype=np.float32), (48, 1))
+    assert fault(image, depth) is None
+    assert fault(image, np.where(depth > 1.5, 0, depth)) == "mostly sky"
+    assert fault(image, np.full_like(depth, 2.0)) == "flat"
+    assert fault(image, np.where(depth < 3, depth * 0.05, depth)) == "a wall before the lens"
+    assert fault((image * 0.02).astype(np.uint8), depth) == "too dark"
