@@ -51,6 +51,8 @@ def render(
     ] = False,
 ) -> None:
     """Render frames with exact depth, normals, sky and intrinsics into shards. Ctrl-C stops; the same call goes on."""
+    import signal
+
     from tqdm import tqdm
 
     from omnidc.scenes.generate import Run, check_bpy, describe_assets
@@ -88,6 +90,8 @@ def render(
         run = Run(settings, count, workers, report)
         run.manifest.sources = sources
         bar.update(run.frames)
+        # `kill` ends a run in the background as Ctrl-C does one in a terminal: workers are told to end
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         run.go()
     worlds: dict[str, list[float]] = {}
     for about in run.manifest.shards.values():
