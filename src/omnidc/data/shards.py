@@ -38,6 +38,7 @@ from omnidc.frame import Frame
 
 VERSION = 1
 JPEG_QUALITY = 95
+PNG = (cv2.IMWRITE_PNG_COMPRESSION, 6)  # OpenCV's own choice writes half as much again
 STEPS = 65534  # the largest code is 1 + STEPS = 65535
 MAX_RANGE = STEPS * 1e-3  # ln(farthest / nearest) above which half a step would exceed 0.05 %
 PROTOTYPE_RANGE = (math.log(0.05), math.log(3000.0))
@@ -165,16 +166,16 @@ class ShardWriter:
         sampling = (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444)
         members = {
             "jpg": _encode(".jpg", bgr, cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY, *sampling),
-            "depth.png": _encode(".png", codes),
+            "depth.png": _encode(".png", codes, *PNG),
         }
         if normals is not None:
             if normals.shape != image.shape:
                 raise InputError(f"Shard key {key!r}: normals must be {list(image.shape)}, not {list(normals.shape)}.")
-            members["normal.png"] = _encode(".png", np.ascontiguousarray(encode_normals(normals)[..., ::-1]))
+            members["normal.png"] = _encode(".png", np.ascontiguousarray(encode_normals(normals)[..., ::-1]), *PNG)
         if sky is not None:
             if sky.shape != codes.shape or bool((codes[sky] > 0).any()):
                 raise InputError(f"Shard key {key!r}: sky must be [H, W] like the depth, and the depth 0 in it.")
-            members["sky.png"] = _encode(".png", sky.astype(np.uint8) * 255)
+            members["sky.png"] = _encode(".png", sky.astype(np.uint8) * 255, *PNG)
         about = {
             "version": VERSION,
             "lo": lo,
