@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from omnidc.errors import OmnidcError
+
+if TYPE_CHECKING:
+    from omnidc.completer import Completion, DepthCompleter, complete, load
 
 __version__ = "0.1.0"
 
-__all__ = ["OmnidcError", "__version__"]
+__all__ = ["Completion", "DepthCompleter", "OmnidcError", "__version__", "complete", "load"]
+
+# Fetched at first use: `import omnidc` (and with it the command line) must not wait for torch.
+_LAZY = ("Completion", "DepthCompleter", "complete", "load")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from omnidc import completer
+
+        return getattr(completer, name)
+    raise AttributeError(f"module 'omnidc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

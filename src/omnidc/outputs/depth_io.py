@@ -29,6 +29,9 @@ StrPath = str | os.PathLike[str]
 # Our PNGs carry their scale in a text chunk of this name, so that reading one back needs no guess.
 SCALE_KEY = "depth-scale"
 
+# The unit of numbers that only the user knows the meaning of.
+UNKNOWN_UNIT = "input's unit"
+
 
 @dataclass(frozen=True)
 class DepthFile:
@@ -37,7 +40,7 @@ class DepthFile:
     depth: npt.NDArray[np.float32]  # [H, W] >= 0, 0 = no measurement
     note: str  # which scale was taken, and why; half a sentence for the sanity line
     scale: float  # what the stored numbers were divided by
-    unit: str  # "m" when the scale names it, "units of the file" when only the user knows
+    unit: str  # "m", or UNKNOWN_UNIT where only the user knows it
     invalid: int = 0  # how many NaN and infinite values were turned into 0
 
 
@@ -200,31 +203,17 @@ def read_depth(path: StrPath, scale: float | None = None) -> DepthFile:
     if scale is not None and not (np.isfinite(scale) and scale > 0):
         raise InputError(f"The depth scale must be a positive number, not {scale:g}.")
     raw = _read_raw(path)
-    values = _as_map(raw.values, path)
-    if raw.values.dtype == np.uint8:
-        raise InputError(f"{path} holds 8-bit numbers, too coarse for depth: give float or 16-bit depth.")
-
-    finite = np.isfinite(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
-    lowest = values[finite].min(initial=0)
-    if lowest < 0:
-        count = int((values[finite] < 0).sum())
-        raise InputError(
-            f"{path} holds {count} negative depth{'s' if count > 1 else ''} (lowest {lowest:g}): "
-            "write 0 where there is no measurement."
-        )
+    values = as_map(raw.values, str(path))
     if scale is not None:
-        guess, note, unit = float(scale), f"stored numbers ÷ {scale:g}, as asked", "m" if scale > 1 else "file's unit"
+        guess, note, unit = float(scale), f"stored numbers ÷ {scale:g}, as asked", "m" if scale > 1 else UNKNOWN_UNIT
     elif raw.scale is not None:
         guess, note, unit = raw.scale, f"metres, stored × {raw.scale:g} as the file itself says", "m"
     elif values.dtype.kind == "f":
-        guess, note, unit = 1.0, "floating-point file, taken as it is (metres if the file is in metres)", "file's unit"
+        guess, note, unit = 1.0, "floating-point file, taken as it is", UNKNOWN_UNIT
     else:
         guess, note, unit = guess_scale(values, path)
-    with np.errstate(over="ignore"):  # float64 beyond float32's range becomes infinite and is caught below
-        depth = np.where(finite, values / guess, 0).astype(np.float32)
-    finite &= np.isfinite(depth)
-    depth[~finite] = 0
-    return DepthFile(depth, note, guess, unit, invalid=int(depth.size - finite.sum()))
+    depth, invalid = clean_depth(values, guess, str(path))
+    return DepthFile(depth, note, guess, unit, invalid)
 
 
 def _read_raw(path: Path) -> Raw:
@@ -247,20 +236,39 @@ def _read_raw(path: Path) -> Raw:
         raise FileError(f"{path} is damaged, truncated or not a {codec.name} file: export it again.") from error
 
 
-def _as_map(values: Array, path: Path) -> Array:
-    """[H, W] from what was stored; axes of length 1 beside a map are dropped."""
+def as_map(values: Array, name: str) -> Array:
+    """[H, W] numbers from what was stored; axes of length 1 beside a map are dropped. `name` is for the sentence."""
     if values.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds {values.dtype} values, not numbers: give depth as float or 16-bit integers.")
+        raise InputError(f"{name} holds {values.dtype} values, not numbers: give depth as float or 16-bit integers.")
+    if values.dtype.itemsize == 1:
+        raise InputError(f"{name} holds 8-bit numbers, too coarse for depth: give float or 16-bit depth.")
     shape = values.shape
     if values.ndim == 3 and 1 in (shape[0], shape[2]):
         values = values[0] if shape[0] == 1 else values[..., 0]
     elif values.ndim == 4 and shape[:2] == (1, 1):
         values = values[0, 0]
     if values.ndim == 3 and 3 in (values.shape[0], values.shape[2]):
-        raise InputError(f"{path} has three channels like a colour picture: give a depth map of shape [H, W].")
+        raise InputError(f"{name} has three channels like a colour picture: give a depth map of shape [H, W].")
     if values.ndim != 2 or 0 in values.shape:
-        raise InputError(f"{path} has shape {list(shape)}: give a depth map of shape [H, W].")
+        raise InputError(f"{name} has shape {list(shape)}: give a depth map of shape [H, W].")
     return values
+
+
+def clean_depth(values: Array, scale: float, name: str) -> tuple[npt.NDArray[np.float32], int]:
+    """Divide by the scale; NaN and infinite values become 0 and are counted; negative ones are an error."""
+    finite = np.isfinite(values)
+    negative = finite & (values < 0)
+    if negative.any():
+        count = int(negative.sum())
+        raise InputError(
+            f"{name} holds {count} negative depth{'s' if count > 1 else ''} (lowest {values[negative].min():g}): "
+            "write 0 where there is no measurement."
+        )
+    with np.errstate(over="ignore"):  # float64 beyond float32's range becomes infinite, which the next line catches
+        depth = np.where(finite, values / scale, 0).astype(np.float32)
+    finite &= np.isfinite(depth)
+    depth[~finite] = 0
+    return depth, int(depth.size - finite.sum())
 
 
 # What folder and file names say of integer depth; looked up in the last parts of the path, first match wins.
@@ -289,7 +297,7 @@ def guess_scale(values: Array, path: Path) -> tuple[float, str, str]:
     if middle > 10_000:
         return 5000.0, f"metres, stored × 5000 as in TUM RGB-D (millimetres would be {middle / 1000:.0f} m){hint}", "m"
     if 0 < middle < 50 and path.suffix.lower() in (".npy", ".npz"):
-        return 1.0, f"whole numbers as small as {middle:g}, taken as they are{hint}", "file's unit"
+        return 1.0, f"whole numbers as small as {middle:g}, taken as they are{hint}", UNKNOWN_UNIT
     return 1000.0, f"metres, stored as millimetres like depth cameras do{hint}", "m"
 
 

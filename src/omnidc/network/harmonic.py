@@ -1,0 +1,44 @@
+"""The integrator alone: a network that knows nothing and predicts zero gradients everywhere.
+
+Its result is the smoothest log depth through the measurements. It needs no weights; real networks are measured
+against it, and it keeps every tool of the package usable where no weights are installed.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnidc.integrate import SolveInfo, integrate
+from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
+
+
+class HarmonicNetwork(DepthNetwork):
+    """No parameters, no use of the photograph, no uncertainty."""
+
+    multiple = 4
+    padding = "replicate"
+
+    def fields(self, image: Tensor, sparse: Tensor) -> Fields:
+        batch, _, height, width = sparse.shape
+        gradients = sparse.new_zeros(batch, 2, height // 4, width // 4)
+        confidence = sparse.new_ones(batch, 1, height // 4, width // 4)
+        return Fields((gradients,), None, confidence)
+
+    def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
+        observed, mask = log_of_valid(downsample_sparse(sparse)[0])
+        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, start=start)
+
+    def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        depth = F.interpolate(log_depth, scale_factor=4, mode="bilinear").exp()
+        return depth, depth, None
+
+    def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
+        median = median_of_valid(sparse)
+        relative = sparse / median
+        fields = self.fields(image, relative)
+        log_depth, info = self.integrate(fields, relative, None if start is None else start - torch.log(median))
+        depth, depth_init, _ = self.refine(fields, log_depth, relative)
+        return Prediction(depth * median, depth_init * median, None, fields, log_depth, median, info)
