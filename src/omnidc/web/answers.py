@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from omnidc.completer import Completion
-from omnidc.web.problems import Problem
+from omnidc.web.problems import HttpError
 from omnidc.web.uploads import scratch
 
 # format: media types that ask for it; the first is the one that answers carry
@@ -39,7 +39,7 @@ def negotiate(accept: str | None) -> str:
                 best, quality = name, q
     if not best:
         kinds = ", ".join(types[0] for types in MEDIA_TYPES.values())
-        raise Problem(f"The Accept header asks for none of the formats that exist here: {kinds}.", 406)
+        raise HttpError(f"The Accept header asks for none of the formats that exist here: {kinds}.", 406)
     return best
 
 

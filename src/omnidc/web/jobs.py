@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from omnidc.completer import Completion, Inputs
 from omnidc.errors import OmnidcError
 from omnidc.web.metrics import Metrics
-from omnidc.web.problems import Busy, Stopping
+from omnidc.web.problems import BusyError, StoppingError
 
 logger = logging.getLogger("omnidc.web")
 
@@ -115,10 +115,10 @@ class JobQueue:
         job = Job(inputs, run)
         with self._changed:
             if self._closed:
-                raise Stopping
+                raise StoppingError
             self._drop_cancelled()
             if len(self._waiting) >= self.size:
-                raise Busy(self.retry_after())
+                raise BusyError(self.retry_after())
             self._waiting.append(job)
             self._changed.notify_all()
         return job
@@ -145,7 +145,7 @@ class JobQueue:
         with self._changed:
             self._closed = True
             for job in self._waiting:
-                job.result.set_exception(Stopping())
+                job.result.set_exception(StoppingError())
             self._waiting.clear()
             self._changed.notify_all()
         self._worker.join(timeout)

@@ -23,7 +23,12 @@ class Histogram:
 
     def lines(self, name: str) -> list[str]:
         counts = [f'{name}_bucket{{le="{bound:g}"}} {count}' for bound, count in zip(self.bounds, self.counts)]
-        return [*counts, f'{name}_bucket{{le="+Inf"}} {self.total}', f"{name}_sum {self.sum}", f"{name}_count {self.total}"]
+        return [
+            *counts,
+            f'{name}_bucket{{le="+Inf"}} {self.total}',
+            f"{name}_sum {self.sum}",
+            f"{name}_count {self.total}",
+        ]
 
 
 class Metrics:
@@ -50,13 +55,18 @@ class Metrics:
 
     def text(self) -> str:
         with self._lock:
-            lines = ["# HELP omnidc_requests_total Answers by route and status.", "# TYPE omnidc_requests_total counter"]
+            lines = [
+                "# HELP omnidc_requests_total Answers by route and status.",
+                "# TYPE omnidc_requests_total counter",
+            ]
             for (method, route, status), count in sorted(self._requests.items()):
-                lines.append(
-                    f'omnidc_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
-                )
+                lines.append(f'omnidc_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}')
             for name, about, histogram in (
-                ("omnidc_request_seconds", "From the first byte of a completion's request to its answer.", self._latency),
+                (
+                    "omnidc_request_seconds",
+                    "From the first byte of a completion's request to its answer.",
+                    self._latency,
+                ),
                 ("omnidc_model_seconds", "Time of the model for one batch.", self._model),
                 ("omnidc_batch_size", "Views that ran together.", self._batches),
             ):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from omnidc.errors import OmnidcError
 
 
-class Problem(OmnidcError):
-    """An answer other than 2xx. `OmnidcError`s that are not Problems are answered with 422."""
+class HttpError(OmnidcError):
+    """An answer other than 2xx. `OmnidcError`s that are not HttpErrors are answered with 422."""
 
     status = 400
 
@@ -16,13 +16,13 @@ class Problem(OmnidcError):
         self.headers = headers or {}
 
 
-class TooLarge(Problem):
+class TooLargeError(HttpError):
     """More bytes, pixels or points than the server takes."""
 
     status = 413
 
 
-class Busy(Problem):
+class BusyError(HttpError):
     """No place left in the queue."""
 
     status = 429
@@ -34,7 +34,7 @@ class Busy(Problem):
         )
 
 
-class Stopping(Problem):
+class StoppingError(HttpError):
     """The server is about to leave."""
 
     status = 503

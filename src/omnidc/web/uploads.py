@@ -26,7 +26,7 @@ import numpy.typing as npt
 from omnidc.completer import Inputs, prepare
 from omnidc.errors import InputError, OmnidcError
 from omnidc.outputs.depth_io import CODECS
-from omnidc.web.problems import TooLarge
+from omnidc.web.problems import TooLargeError
 from omnidc.web.settings import Settings
 
 IMAGE_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program
@@ -100,7 +100,7 @@ def read_view(
                 sentence = sentence.replace(str(depth), depth.name)
             raise type(error)(sentence) from error
         except MemoryError as error:
-            raise TooLarge("There is not enough memory to read this: send a smaller file.") from error
+            raise TooLargeError("There is not enough memory to read this: send a smaller file.") from error
     if points is not None:
         given.note = "points, taken as they are"
     if unit == "m" and given.unit != "m":
@@ -146,7 +146,7 @@ def _open_picture(upload: Upload, formats: Sequence[str], kind: str) -> Iterator
     try:
         picture = Image.open(io.BytesIO(upload.data), formats=formats)
     except Image.DecompressionBombError as error:
-        raise TooLarge(f"{upload.label} has far too many pixels: send a smaller one.") from error
+        raise TooLargeError(f"{upload.label} has far too many pixels: send a smaller one.") from error
     except Exception as error:  # Pillow's plugins raise whatever damaged bytes make them raise
         raise InputError(f"{upload.label} is damaged or not {kind}.") from error
     with picture:
@@ -155,7 +155,7 @@ def _open_picture(upload: Upload, formats: Sequence[str], kind: str) -> Iterator
 
 def check_pixels(width: int, height: int, label: str, settings: Settings) -> None:
     if width * height > settings.max_pixels:
-        raise TooLarge(
+        raise TooLargeError(
             f"{label} has {width}x{height} pixels, more than the {settings.megapixels} that are taken here: shrink it."
         )
 
@@ -187,7 +187,7 @@ def _check_npy(stream: Any, label: str, settings: Settings) -> None:
     if dtype.hasobject:
         raise InputError(f"{label} holds Python objects, not a depth map: save the map alone with numpy.save.")
     if math.prod(shape) > settings.max_pixels or dtype.itemsize > 16:
-        raise TooLarge(
+        raise TooLargeError(
             f"{label} claims the shape {list(shape)[:4]} of {dtype}, more than the {settings.megapixels} that are "
             "taken here."
         )
@@ -198,7 +198,7 @@ def _check_npz(upload: Upload, settings: Settings) -> None:
     with zipfile.ZipFile(io.BytesIO(upload.data)) as archive:
         members = archive.infolist()
         if len(members) > 32 or sum(member.file_size for member in members) > 4 * limit:
-            raise TooLarge(f"{upload.label} unpacks to more than is taken here: send the depth map alone.")
+            raise TooLargeError(f"{upload.label} unpacks to more than is taken here: send the depth map alone.")
         for member in members:
             if member.filename.endswith(".npy"):
                 with archive.open(member) as stream:
@@ -213,7 +213,7 @@ def _check_exr(upload: Upload, settings: Settings) -> None:
     if struct.unpack_from("<I", data, 4)[0] & 0x1800:
         raise InputError(f"{upload.label} is a deep or multi-part EXR: send one with a single part.")
     while data[at] != 0:
-        name, kind, rest = data[at : at + 512].split(b"\0", 2)
+        name, kind = data[at : at + 512].split(b"\0", 2)[:2]
         at += len(name) + len(kind) + 2
         (size,) = struct.unpack_from("<I", data, at)
         value = data[at + 4 : at + 4 + size]
@@ -222,7 +222,7 @@ def _check_exr(upload: Upload, settings: Settings) -> None:
             left, top, right, bottom = struct.unpack("<4i", value)
             check_pixels(max(0, right - left + 1), max(0, bottom - top + 1), upload.label, settings)
         if name == b"channels" and len(re.findall(rb"[^\0]+\0.{16}", value, re.DOTALL)) > EXR_CHANNELS:
-            raise TooLarge(f"{upload.label} has more than {EXR_CHANNELS} channels: send the depth alone.")
+            raise TooLargeError(f"{upload.label} has more than {EXR_CHANNELS} channels: send the depth alone.")
 
 
 def rasterize(
@@ -233,7 +233,7 @@ def rasterize(
     """Sparse depth [H, W] from a list; each point goes to its nearest pixel, of two in one pixel the last stays."""
     width, height = size
     if len(points) > settings.max_points:
-        raise TooLarge(f"{len(points):,} points are more than the {settings.max_points:,} taken here: send a file.")
+        raise TooLargeError(f"{len(points):,} points are more than the {settings.max_points:,} taken here: send a file.")
     values = np.asarray(points, np.float64).reshape(-1, 3)
     x, y = np.floor(values[:, 0] + 0.5), np.floor(values[:, 1] + 0.5)
     outside = ~((x >= 0) & (x < width) & (y >= 0) & (y < height))
