@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -61,25 +61,31 @@ class Desk:
 
     async def wait(self, job: Job, request: Request) -> Completion:
         """The result; the job is cancelled when the client leaves or the time is over."""
-        result = asyncio.ensure_future(asyncio.wrap_future(job.result))
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        job.result.add_done_callback(lambda _: tell(loop, done))
+        finished = asyncio.ensure_future(done.wait())
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({result, gone}, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
-            if result.done():
-                return result.result()
+            await asyncio.wait({finished, gone}, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if job.result.done():
+                return job.result.result()
             if gone.done():
                 raise HttpError("The client left before its result was ready.", 499)
             raise HttpError(f"No result within {self.settings.timeout:g} seconds: send a smaller image.", 504)
         finally:
-            if not result.done():
-                job.cancel()
-                # The worker's answer to the cancellation is nobody's business any more.
-                result.add_done_callback(lambda future: future.cancelled() or future.exception())
+            job.cancel()
+            finished.cancel()
             gone.cancel()
 
     def close(self) -> None:
         self.queue.close(self.settings.timeout)
         self._files.shutdown(wait=True, cancel_futures=True)
+
+
+def tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+    """Set an event from another thread; a loop that has ended meanwhile needs no news."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(done.set)
 
 
 async def _disconnected(request: Request) -> None:

@@ -142,7 +142,7 @@ async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[
     if kind == "multipart/form-data":
         return await _parse_form(request, body, settings, extra)
     if kind == "application/json":
-        sent = _validated(JsonBody, body)
+        sent = validated(JsonBody, body)
         options = Options(**sent.model_dump(exclude={"image", "points"}))
         return View(Upload("image", sent.image), None, sent.points, options, {})
     raise HttpError("Send multipart/form-data with the field image, or application/json.", 415)
@@ -174,7 +174,7 @@ async def _parse_form(request: Request, body: bytes, settings: Settings, extra: 
         raise HttpError("The form has no file named image: send the photograph under this name.", 422)
     rest = {name: fields.pop(name) for name in extra if name in fields}
     # An empty field of a form is one that was not filled in.
-    sent = _validated(FormFields, {name: value for name, value in fields.items() if value != ""})
+    sent = validated(FormFields, {name: value for name, value in fields.items() if value != ""})
     options = Options(**sent.model_dump(exclude={"points"}))
     return View(files["image"], files.get("sparse"), sent.points, options, rest)
 
@@ -189,7 +189,7 @@ async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
 
 
-def _validated(model: Any, data: Any) -> Any:
+def validated(model: Any, data: Any) -> Any:
     try:
         return model.model_validate_json(data) if isinstance(data, bytes) else model.model_validate(data)
     except (ValidationError, RecursionError) as error:

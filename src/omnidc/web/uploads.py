@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.completer import Inputs, prepare
+from omnidc.completer.inputs import as_image
 from omnidc.errors import InputError, OmnidcError
 from omnidc.outputs.depth_io import CODECS
 from omnidc.web.problems import TooLargeError
@@ -140,7 +141,7 @@ def image_size(image: Upload, turn: bool = True) -> tuple[int, int]:
 
 
 @contextmanager
-def _open_picture(upload: Upload, formats: Sequence[str], kind: str) -> Iterator[Any]:
+def _open_picture(upload: Upload, formats: tuple[str, ...], kind: str) -> Iterator[Any]:
     from PIL import Image
 
     try:
@@ -171,7 +172,8 @@ def check_depth(upload: Upload, suffix: str, settings: Settings) -> None:
             _check_exr(upload, settings)
         elif suffix in (".png", ".tif", ".tiff"):
             with _open_picture(upload, ("PNG", "TIFF"), f"a {CODECS[suffix].name} file: export it again") as picture:
-                check_pixels(*picture.size, upload.label, settings)
+                width, height = picture.size
+                check_pixels(width, height, upload.label, settings)
     except OmnidcError:
         raise
     except Exception as error:
@@ -233,7 +235,9 @@ def rasterize(
     """Sparse depth [H, W] from a list; each point goes to its nearest pixel, of two in one pixel the last stays."""
     width, height = size
     if len(points) > settings.max_points:
-        raise TooLargeError(f"{len(points):,} points are more than the {settings.max_points:,} taken here: send a file.")
+        raise TooLargeError(
+            f"{len(points):,} points are more than the {settings.max_points:,} taken here: send a file."
+        )
     values = np.asarray(points, np.float64).reshape(-1, 3)
     x, y = np.floor(values[:, 0] + 0.5), np.floor(values[:, 1] + 0.5)
     outside = ~((x >= 0) & (x < width) & (y >= 0) & (y < height))
@@ -251,3 +255,21 @@ def rasterize(
     sparse = np.zeros((height, width), np.float32)
     sparse[y.astype(int), x.astype(int)] = depth
     return sparse
+
+
+def read_picture(image: Upload, long_side: int = 1600) -> bytes:
+    """A PNG of the photograph for browsers that cannot show its format. Its header must have been checked."""
+    from PIL import Image
+
+    with scratch() as folder:
+        path = folder / f"image-{image.label}"
+        path.write_bytes(image.data)
+        try:
+            array = as_image(path)
+        except OmnidcError as error:
+            raise type(error)(str(error).replace(str(path), image.label)) from error
+    picture = Image.fromarray(array)
+    picture.thumbnail((long_side, long_side))
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
