@@ -63,6 +63,10 @@ class Job:
         """Leave the queue, or stop at the next layer of the network. Harmless when it is done."""
         self.cancelled = True
 
+    def fail(self, error: BaseException) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
 
 class Watch:
     """Looks over the network's shoulder: counts its layers for the progress, and stops a batch nobody waits for."""
@@ -145,7 +149,7 @@ class JobQueue:
         with self._changed:
             self._closed = True
             for job in self._waiting:
-                job.result.set_exception(StoppingError())
+                job.fail(StoppingError())
             self._waiting.clear()
             self._changed.notify_all()
         self._worker.join(timeout)
@@ -153,7 +157,7 @@ class JobQueue:
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._waiting if job.cancelled]:
             self._waiting.remove(job)
-            job.result.set_exception(CancelledError())
+            job.fail(CancelledError())
 
     def _take(self) -> list[Job]:
         """The first in line, and those of its kind that wait behind it."""
@@ -189,7 +193,7 @@ class JobQueue:
             )
         except CancelledError as error:
             for job in batch:
-                job.result.set_exception(error)
+                job.fail(error)
         except Exception as error:
             if len(batch) > 1:  # one bad view must not spoil the others
                 for job in batch:
@@ -197,7 +201,7 @@ class JobQueue:
                 return
             if not isinstance(error, OmnidcError):
                 logger.exception("The model failed.")
-            batch[0].result.set_exception(error)
+            batch[0].fail(error)
         else:
             for job, result in zip(batch, results):
                 job.result.set_result(result)

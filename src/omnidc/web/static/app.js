@@ -196,8 +196,7 @@ function listPoints() {
 // --- running -------------------------------------------------------------------------------------------------------
 
 function refresh() {
-  const ready = state.image && (state.mode !== "file" || true);
-  $("run").disabled = !ready;
+  $("run").disabled = !state.image;
 }
 
 function schedule() {
@@ -496,7 +495,7 @@ addEventListener("pagehide", forgetResult);
 
 info = await (await fetch("/page/info")).json();
 const name = Object.assign(document.createElement("strong"), { textContent: info.model.name });
-$("model").replaceChildren("Model: ", name, ` — ${info.model.description}`);
+$("model").replaceChildren("Model: ", name, `. ${info.model.description}`);
 $("version").textContent = info.version;
 $("fov").value = info.field_of_view;
 $("suffixes").textContent = info.depth_suffixes.map((s) => s.slice(1)).join(", ");
