@@ -36,7 +36,7 @@ class Desk:
     def __init__(self, completer: Completer, settings: Settings) -> None:
         self.completer, self.settings, self.metrics = completer, settings, Metrics()
         self.queue = JobQueue(completer, settings.queue, settings.batch, self.metrics)
-        self._files = ThreadPoolExecutor(2, thread_name_prefix="omnidc-files")
+        self._files: ThreadPoolExecutor | None = None
         self._receiving = 0
         self.metrics.gauges["omnidc_queue_waiting"] = ("Requests that wait for the model.", lambda: len(self.queue))
         self.metrics.gauges["omnidc_receiving"] = ("Requests being received or read.", lambda: self._receiving)
@@ -77,9 +77,15 @@ class Desk:
             finished.cancel()
             gone.cancel()
 
+    def open(self) -> None:
+        self._files = ThreadPoolExecutor(2, thread_name_prefix="omnidc-files")
+        self.queue.start()
+
     def close(self) -> None:
+        """Finish what runs."""
         self.queue.close(self.settings.timeout)
-        self._files.shutdown(wait=True, cancel_futures=True)
+        if self._files is not None:
+            self._files.shutdown(wait=True, cancel_futures=True)
 
 
 def tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
@@ -100,6 +106,7 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        desk.open()
         yield
         await asyncio.to_thread(desk.close)
 

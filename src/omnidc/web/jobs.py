@@ -109,9 +109,14 @@ class JobQueue:
         self.completer, self.size, self.batch, self.metrics = completer, size, batch, metrics
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = True
         self._seconds = 1.0  # running mean of the time of one job
         self._watch = Watch(getattr(completer, "network", None))
+        self._worker = threading.Thread()
+
+    def start(self) -> None:
+        """Take requests, from now until `close`."""
+        self._closed = False
         self._worker = threading.Thread(target=self._work, name="omnidc-model", daemon=True)
         self._worker.start()
 
@@ -138,7 +143,8 @@ class JobQueue:
         return max(1, math.ceil(self._seconds))
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        with self._changed:
+            return sum(not job.cancelled for job in self._waiting)
 
     @property
     def alive(self) -> bool:

@@ -30,7 +30,7 @@ from omnidc.outputs.depth_io import CODECS
 from omnidc.web.problems import TooLargeError
 from omnidc.web.settings import Settings
 
-IMAGE_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program
+IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program
 MAGIC = ((b"\x93NUMPY", ".npy"), (b"\x89PNG", ".png"), (b"PK\x03\x04", ".npz"), (b"v/1\x01", ".exr"), (b"Pf\n", ".pfm"))
 EXR_CHANNELS = 8
 
