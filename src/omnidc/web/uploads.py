@@ -102,9 +102,9 @@ def read_view(
             raise type(error)(sentence) from error
         except MemoryError as error:
             raise TooLargeError("There is not enough memory to read this: send a smaller file.") from error
-    if points is not None:
+    if points:
         given.note = "points, taken as they are"
-    if unit == "m" and given.unit != "m":
+    if unit == "m" and given.unit != "m" and given.sparse.any():
         given.unit, given.note = "m", "metres, as the request says"
         given.warnings = [text for text in given.warnings if "looks like millimetres" not in text]
     return given

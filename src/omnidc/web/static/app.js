@@ -164,7 +164,7 @@ function setDistance(index, value) {
   complain("");
   if (editor.points[index].depth === value) return;
   editor.points[index].depth = value;
-  editor.draw();
+  editor.select(index);
   pointsChanged();
 }
 
@@ -390,7 +390,7 @@ function showBar(scale, bright) {
   paint($("bar"), ramp, 256, 1, { position: (v) => v }, colors, bright);
   const ticks = scale.ticks(), label = unit();
   $("ticks").replaceChildren(...ticks.map((tick, k) => {
-    const mark = Object.assign(document.createElement("span"), { textContent: number(tick) + (k === ticks.length - 1 && label ? ` ${label}` : "") });
+    const mark = Object.assign(document.createElement("span"), { textContent: Number(tick.toPrecision(4)) + (k === ticks.length - 1 && label ? ` ${label}` : "") });
     mark.style.setProperty("--at", `${100 * scale.position(tick)}%`);
     return mark;
   }));
@@ -500,7 +500,7 @@ $("version").textContent = info.version;
 $("fov").value = info.field_of_view;
 $("suffixes").textContent = info.depth_suffixes.map((s) => s.slice(1)).join(", ");
 $("sparse-file").accept = info.depth_suffixes.join(",");
-$("limits").textContent = `Up to ${megabytes(info.max_bytes)} and ${info.max_pixels / 1e6} megapixels. Without a depth file the result is relative.`;
+$("limits").textContent = `Up to ${megabytes(info.max_bytes)} and ${info.max_pixels / 1e6} megapixels.`;
 $("examples").replaceChildren(...info.examples.map((example) => {
   const button = document.createElement("button");
   button.type = "button";
