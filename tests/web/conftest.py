@@ -13,11 +13,6 @@ import pytest
 
 import omnidc
 
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
-pytest.importorskip("httpx")
-pytest.importorskip("python_multipart")
-
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 
 

@@ -20,6 +20,8 @@ from omnidc.outputs.depth_io import read_depth
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
 sync_api = pytest.importorskip("playwright.sync_api")
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"

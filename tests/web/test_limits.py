@@ -15,11 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 import omnidc
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+httpx = pytest.importorskip("httpx")
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 

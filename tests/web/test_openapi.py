@@ -8,6 +8,8 @@ import pytest
 
 import omnidc
 
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
 schemathesis = pytest.importorskip("schemathesis")
 
 from hypothesis import HealthCheck, Phase, settings  # noqa: E402

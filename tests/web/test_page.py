@@ -9,12 +9,16 @@ import threading
 import time
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from omnidc.completer import prepare
 from omnidc.web.view import assumed_camera, disturb, linear
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+httpx = pytest.importorskip("httpx")
 
 
 def unpack(data: bytes) -> dict[str, Any]:

@@ -15,6 +15,11 @@ import trimesh
 import omnidc
 from omnidc.outputs.depth_io import read_depth
 
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+httpx = pytest.importorskip("httpx")
+
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 CAMERA = (EXAMPLES / "room_intrinsics.txt").read_text()
 
@@ -128,8 +133,6 @@ def test_neighbours(client_of: Any, room: Any) -> None:
 def test_equal_sizes_that_wait_together_run_together(server_of: Any, stub: Any, small: Any) -> None:
     import threading
     import time
-
-    import httpx
 
     host, port = server_of(stub, page=False)
     answers: dict[int, float] = {}

@@ -22,7 +22,7 @@ from omnidc.web.guard import Guard
 from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
 from omnidc.web.problems import BusyError, HttpError, StoppingError
-from omnidc.web.requests import parse, read_body
+from omnidc.web.requests import discard_body, parse, read_body
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import read_view
 
@@ -43,12 +43,14 @@ class Desk:
         self.metrics.gauges["omnidc_ready"] = ("1 while requests are taken.", lambda: self.queue.alive)
 
     @asynccontextmanager
-    async def receiving(self) -> AsyncIterator[None]:
+    async def receiving(self, request: Request) -> AsyncIterator[None]:
         """A place for an upload; there are as many as in the queue, so that memory is bounded."""
-        if self._receiving >= self.settings.queue or len(self.queue) >= self.settings.queue:
-            raise BusyError(self.queue.retry_after())
         if not self.queue.alive:
             raise StoppingError
+        if self._receiving >= self.settings.queue or len(self.queue) >= self.settings.queue:
+            # A client that is still talking would meet a closed connection and never see the 429.
+            await discard_body(request, self.settings)
+            raise BusyError(self.queue.retry_after())
         self._receiving += 1
         try:
             yield
@@ -144,7 +146,7 @@ def _add_service(app: FastAPI, desk: Desk) -> None:
     )
     async def complete(request: Request) -> Response:
         kind = negotiate(request.headers.get("accept"))
-        async with desk.receiving():
+        async with desk.receiving(request):
             view = await parse(request, await read_body(request, desk.settings), desk.settings)
             if kind in ("ply", "glb") and view.options.intrinsics is None:
                 raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)

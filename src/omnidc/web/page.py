@@ -123,14 +123,14 @@ def add_page(app: FastAPI, desk: Desk) -> None:
     @app.post("/page/preview", **hidden)
     async def preview(request: Request) -> Response:
         """A PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
-        async with desk.receiving():
+        async with desk.receiving(request):
             view = await parse(request, await read_body(request, desk.settings), desk.settings)
             check_image(view.image, desk.settings)
             return Response(await desk.off_loop(lambda: read_picture(view.image)), media_type="image/png")
 
     @app.post("/page/complete", **hidden)
     async def complete(request: Request) -> StreamingResponse:
-        async with desk.receiving():
+        async with desk.receiving(request):
             sent = await parse(request, await read_body(request, desk.settings), desk.settings, EXTRA)
             sliders = validated(Sliders, sent.extra)
             options = sent.options

@@ -111,29 +111,39 @@ class View:
 
 async def read_body(request: Request, settings: Settings) -> bytes:
     """The whole body, or 413 when it is too large, 408 when it comes too slowly."""
+    return b"".join(await _receive(request, settings, keep=True))
+
+
+async def discard_body(request: Request, settings: Settings) -> None:
+    """Let a body pass that nobody will read, within the same limits."""
+    await _receive(request, settings, keep=False)
+
+
+async def _receive(request: Request, settings: Settings, keep: bool) -> list[bytes]:
     too_large = TooLargeError(f"The request is larger than the {settings.megabytes} that are taken here.")
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > settings.max_bytes:
         raise too_large
+
+    async def chunks() -> list[bytes]:
+        kept: list[bytes] = []
+        size = 0
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > settings.max_bytes:
+                raise too_large
+            if keep:
+                kept.append(chunk)
+        return kept
+
     try:
-        return await asyncio.wait_for(_receive(request, settings.max_bytes, too_large), settings.upload_timeout)
+        return await asyncio.wait_for(chunks(), settings.upload_timeout)
     except asyncio.TimeoutError as error:
         raise HttpError(
             f"The request did not arrive within {settings.upload_timeout:g} seconds.", 408, {"Connection": "close"}
         ) from error
     except ClientDisconnect as error:
         raise HttpError("The client left before its request was complete.", 400) from error
-
-
-async def _receive(request: Request, limit: int, too_large: TooLargeError) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise too_large
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> View:

@@ -127,7 +127,7 @@ async function takeExample(example) {
   $("outliers").value = 100 * example.outliers;
   showSliders();
   refresh();
-  run();
+  run(true);
 }
 
 // --- points --------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ function refresh() {
 
 function schedule() {
   clearTimeout(timer);
-  if ($("auto").checked && state.image) timer = setTimeout(run, 350);
+  if ($("auto").checked && state.image) timer = setTimeout(() => run(), 350);
 }
 
 function form() {
@@ -225,7 +225,8 @@ function form() {
   return data;
 }
 
-async function run() {
+/** asked: by a button, not by a change; on a narrow screen the page then goes to the result. */
+async function run(asked = false) {
   clearTimeout(timer);
   if (!state.image) return;
   state.running?.abort();
@@ -253,6 +254,7 @@ async function run() {
     working("", 1);
     $("status").textContent = `Done in ${((performance.now() - started) / 1000).toFixed(1)} s.`;
     showResult();
+    if (asked && matchMedia("(max-width: 899px)").matches) $("result").scrollIntoView();
   } catch (error) {
     if (state.running !== mine) return; // a newer run took over
     if (error.name === "AbortError") $("status").textContent = "Cancelled.";
@@ -475,7 +477,7 @@ for (const id of ["keep", "outliers"]) {
   $(id).onchange = schedule;
 }
 for (const id of ["fov", "depth-scale", "resize-sparse"]) $(id).onchange = schedule;
-$("run").onclick = run;
+$("run").onclick = () => run(true);
 $("cancel").onclick = () => state.running?.abort();
 $("palette").onchange = (e) => { colors = palette(e.target.value); showView(); };
 $("split").oninput = split;
