@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ import torch
 from PIL import Image
 
 import omnidc
-from completer.networks import TinyNetwork
 from omnidc.completer import DepthCompleter
 from omnidc.completer.inputs import move_points
 from omnidc.errors import CheckpointError, ConfigError, InputError
+from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.outputs.depth_io import read_depth, write_depth
 
@@ -30,8 +32,8 @@ def view(height: int = 48, width: int = 64, points: int = 60, seed: int = 0) -> 
 
 
 @pytest.fixture(scope="module")
-def tiny() -> DepthCompleter:
-    return DepthCompleter(TinyNetwork())
+def tiny(Tiny: Callable[..., Any]) -> DepthCompleter:
+    return DepthCompleter(Tiny())
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,10 @@ def test_a_list_gives_what_each_gives_alone(tiny: DepthCompleter) -> None:
         alone = tiny.complete(image, sparse)
         np.testing.assert_allclose(result.depth, alone.depth, rtol=1e-4)
         assert result.intrinsics is not None
+    for cameras in ([CAMERA] * 3, [None, CAMERA, np.eye(3)], list(np.eye(3)), np.eye(3)):
+        assert len(tiny.complete([v[0] for v in views[:3]], [v[1] for v in views[:3]], cameras)) == 3
+    [*_, last] = tiny.complete([v[0] for v in views[:4]], [v[1] for v in views[:4]], list(CAMERA))
+    assert last.intrinsics[0, 0] == CAMERA[0]
     with pytest.raises(InputError, match="as many"):
         tiny.complete([views[0][0]], [views[0][1], views[1][1]])
 
@@ -99,8 +105,8 @@ def test_large_images_are_tiled_and_agree_with_the_whole(tiny: DepthCompleter) -
     np.testing.assert_allclose(tiled.input_confidence, whole.input_confidence, atol=1e-6)
 
 
-def test_auto_tiling_starts_above_two_megapixels() -> None:
-    network = TinyNetwork()
+def test_auto_tiling_starts_above_two_megapixels(Tiny: Callable[..., Any]) -> None:
+    network = Tiny()
     image, sparse = view(1100, 2000, points=50)
     result = DepthCompleter(network).complete(image, sparse)
     assert result.details["tile"] == 1024
@@ -198,8 +204,8 @@ def test_moved_points_keep_their_place_and_their_values() -> None:
     assert (move_points(sparse, sparse.shape) == sparse).all()
 
 
-def test_max_long_side_shrinks_the_work_not_the_result() -> None:
-    network = TinyNetwork()
+def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any]) -> None:
+    network = Tiny()
     image, sparse = view(96, 128, points=200)
     result = DepthCompleter(network).complete(image, sparse, max_long_side=64)
     assert network.calls == [(48, 64)]
@@ -228,8 +234,8 @@ def test_options_that_make_no_sense_are_refused(harmonic: DepthCompleter, option
 
 
 @pytest.mark.parametrize("tile", [None, 64])
-def test_a_stream_reaches_the_same_depth_in_fewer_iterations(tile: int | None) -> None:
-    completer = DepthCompleter(TinyNetwork())
+def test_a_stream_reaches_the_same_depth_in_fewer_iterations(Tiny: Callable[..., Any], tile: int | None) -> None:
+    completer = DepthCompleter(Tiny())
     stream = completer.stream()
     frames = [view(96, 128, points=400)] * 3
     results = [stream.complete(*frame, tile=tile) for frame in frames]
@@ -298,8 +304,8 @@ def test_the_one_liner_loads_once_and_completes() -> None:
 
 
 def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnidc.completer.completer.WEIGHTS", tmp_path / "compact.safetensors")
-    with pytest.raises(CheckpointError, match="not installed"):
+    monkeypatch.setitem(PACKAGED, "compact", tmp_path / "compact.safetensors")
+    with pytest.raises(CheckpointError, match="missing"):
         omnidc.load("compact")
     with pytest.raises(ConfigError, match="device"):
         omnidc.load("harmonic", "toaster")
@@ -307,7 +313,6 @@ def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("content", [b"", b"\x10\0\0\0\0\0\0\0{}", b"hello world, not weights"])
 def test_damaged_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None:
-    pytest.importorskip("omnidc.network.checkpoint")
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
     with pytest.raises(omnidc.OmnidcError, match=r"a\.safetensors"):

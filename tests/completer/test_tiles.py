@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completer.networks import TinyNetwork
 from omnidc.completer.tiles import Stitch, run, tiles
 from omnidc.network.harmonic import HarmonicNetwork
 
@@ -21,9 +23,11 @@ def scene(height: int, width: int, points: int = 400, seed: int = 0) -> tuple[to
 
 @pytest.mark.parametrize("keep_bytes", [1 << 30, 0], ids=["refinement kept", "network run twice"])
 @pytest.mark.parametrize("size", [(256, 416), (160, 640), (512, 96)])
-def test_tiles_give_the_result_of_the_whole_image(size: tuple[int, int], keep_bytes: int) -> None:
+def test_tiles_give_the_result_of_the_whole_image(
+    Tiny: Callable[..., Any], size: tuple[int, int], keep_bytes: int
+) -> None:
     image, sparse = scene(*size)
-    network = TinyNetwork(multiple=32).eval()
+    network = Tiny(multiple=32).eval()
     whole = run(network, image, sparse)
     network.calls.clear()
     tiled = run(network, image, sparse, tile=128, overlap=64, keep_bytes=keep_bytes)
@@ -58,9 +62,9 @@ def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 9), (33, 65), (200, 331)])
-def test_any_size_comes_back_at_its_own_size(size: tuple[int, int]) -> None:
+def test_any_size_comes_back_at_its_own_size(Tiny: Callable[..., Any], size: tuple[int, int]) -> None:
     image, sparse = scene(*size, points=20)
-    output = run(TinyNetwork(), image, sparse, tile=96)
+    output = run(Tiny(), image, sparse, tile=96)
     assert output.depth.shape == (1, 1, *size)
     assert output.scale is not None
     assert output.scale.shape == (1, 1, *size)
@@ -83,9 +87,9 @@ def test_tiles_cover_every_cell_and_their_weights_blend(rows: int, columns: int,
         torch.testing.assert_close(stitch.result(), reference)
 
 
-def test_depth_scales_with_the_measurements_in_tiles_too() -> None:
+def test_depth_scales_with_the_measurements_in_tiles_too(Tiny: Callable[..., Any]) -> None:
     image, sparse = scene(192, 192)
-    network = TinyNetwork()
+    network = Tiny()
     once = run(network, image, sparse, tile=96, overlap=48).depth
     for factor in (2.0**-20, 2.0**10):
         torch.testing.assert_close(run(network, image, sparse * factor, tile=96, overlap=48).depth, once * factor)

@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
-ROOMS: tuple[str, ...] = ("complete", "data", "web")
+ROOMS: tuple[str, ...] = ("complete", "data", "evaluate", "convert", "web")
 
 
 def _print_version(value: bool) -> None:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 
 from omnidc.completer.completion import Completion
 from omnidc.completer.inputs import Inputs, move_points, prepare
 from omnidc.completer.keep import pass_through
 from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
-from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, InputError
+from omnidc.errors import ConfigError, ConvergenceError, InputError
+from omnidc.network.checkpoint import PACKAGED, load_network
+from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
 
 KeepInput = Literal["soft", "hard"]
 Tile = int | Literal["auto"] | None
+ImageLike = str | os.PathLike[str] | npt.NDArray[Any] | Tensor | Image.Image
+DepthLike = ImageLike | None
 
-WEIGHTS = Path(__file__).resolve().parent.parent / "weights" / "compact.safetensors"
 BATCH = 4  # images of one size that run together
 
 
@@ -33,6 +38,38 @@ class DepthCompleter:
     def __init__(self, network: DepthNetwork, name: str = "") -> None:
         self.network = network.eval()
         self.name = name or type(network).__name__
+
+    @overload
+    def complete(
+        self,
+        image: ImageLike,
+        sparse: DepthLike,
+        intrinsics: Any = None,
+        *,
+        keep_input: KeepInput = "soft",
+        max_long_side: int | None = None,
+        tile: Tile = "auto",
+        depth_scale: float | None = None,
+        ray_depth: bool = False,
+        resize_sparse: bool = False,
+        far: float | None = None,
+    ) -> Completion: ...
+
+    @overload
+    def complete(
+        self,
+        image: list[Any] | tuple[Any, ...],
+        sparse: list[Any] | tuple[Any, ...],
+        intrinsics: Any = None,
+        *,
+        keep_input: KeepInput = "soft",
+        max_long_side: int | None = None,
+        tile: Tile = "auto",
+        depth_scale: float | None = None,
+        ray_depth: bool = False,
+        resize_sparse: bool = False,
+        far: float | None = None,
+    ) -> list[Completion]: ...
 
     def complete(
         self,
@@ -47,7 +84,7 @@ class DepthCompleter:
         ray_depth: bool = False,
         resize_sparse: bool = False,
         far: float | None = None,
-    ) -> Any:
+    ) -> Completion | list[Completion]:
         """Complete one view into a `Completion`, or lists of images and sparse maps into a list of them.
 
         image: path, Pillow image, array or tensor; grey, RGB or RGBA, 8 or 16 bits or floats in [0, 1].
@@ -67,11 +104,8 @@ class DepthCompleter:
             return self.complete_inputs(inputs, keep_input, max_long_side, tile, far)[0]
         if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
             raise InputError("A list of images needs a list of as many sparse maps.")
-        cameras = intrinsics if isinstance(intrinsics, list) and len(intrinsics) == len(image) else None
-        inputs = [
-            prepare(one, points, intrinsics if cameras is None else cameras[k], **options)
-            for k, (one, points) in enumerate(zip(image, sparse))
-        ]
+        cameras = intrinsics if _one_each(intrinsics, len(image)) else [intrinsics] * len(image)
+        inputs = [prepare(*one, **options) for one in zip(image, sparse, cameras)]
         return self.complete_inputs(inputs, keep_input, max_long_side, tile, far)
 
     def complete_inputs(
@@ -103,7 +137,7 @@ class DepthCompleter:
         results: dict[int, tuple[Completion, Tensor]] = {}
         for (height, width), members in groups.items():
             side = _tile_side(tile, height * width)
-            size = BATCH if side is None else 1
+            size = 1 if side is not None else max(1, min(BATCH, AUTO_PIXELS // (height * width)))
             for first in range(0, len(members), size):
                 batch = members[first : first + size]
                 pictures = torch.stack([_image_tensor(small[k][0]) for k in batch])
@@ -145,7 +179,8 @@ class DepthCompleter:
         confidence = np.full(given.sparse.shape, np.nan, np.float32)
         rows, columns = np.nonzero(given.sparse > 0)
         (H, W), (h, w) = given.sparse.shape, computed
-        confidence[rows, columns] = cells[rows * h // H // output.stride, columns * w // W // output.stride]
+        y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
+        confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
 
         warnings = list(given.warnings)
         if not bool(output.info.converged[position]):
@@ -212,22 +247,15 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
     """
     target = _device(device)
     if str(name_or_path) == "harmonic":
-        from omnidc.network.harmonic import HarmonicNetwork
-
         return DepthCompleter(HarmonicNetwork().to(target), "harmonic")
-    if str(name_or_path) == "compact" and not WEIGHTS.is_file():
-        raise CheckpointError(
-            f'The bundled weights are not installed ({WEIGHTS} is missing): give a checkpoint file, or "harmonic" for '
-            "the integrator alone."
-        )
-    from omnidc.network.checkpoint import load_network
-
-    return DepthCompleter(load_network(name_or_path, target), Path(name_or_path).name)
+    network = load_network(name_or_path, target)
+    optimise = getattr(network, "optimise", None)  # networks may have a faster form that can only infer
+    return DepthCompleter(network if optimise is None else optimise(), Path(name_or_path).name)
 
 
 def default_model() -> str:
     """ "compact" where its weights are installed, else "harmonic"."""
-    return "compact" if WEIGHTS.is_file() else "harmonic"
+    return "compact" if PACKAGED["compact"].is_file() else "harmonic"
 
 
 _LOADED: dict[tuple[str, str], DepthCompleter] = {}
@@ -270,6 +298,16 @@ def _check_options(keep_input: str, max_long_side: int | None, tile: Tile, far: 
         raise ConfigError(f"far is a positive depth, not {far}.")
 
 
+def _one_each(intrinsics: Any, views: int) -> bool:
+    """Is this a list with a camera for each view, rather than one camera written as a list?"""
+    if not isinstance(intrinsics, list | tuple) or len(intrinsics) != views:
+        return False
+    try:
+        return np.shape(intrinsics) not in ((4,), (3, 3))
+    except ValueError:  # cameras written in several ways, or None among them
+        return True
+
+
 def _tile_side(tile: Tile, pixels: int) -> int | None:
     if tile == "auto":
         return TILE if pixels > AUTO_PIXELS else None
@@ -278,7 +316,7 @@ def _tile_side(tile: Tile, pixels: int) -> int | None:
 
 def _image_tensor(image: npt.NDArray[np.uint8]) -> Tensor:
     """[3, H, W] in [0, 1] from uint8 [H, W, 3]."""
-    return torch.from_numpy(image).permute(2, 0, 1).float() / 255
+    return torch.from_numpy(image).permute(2, 0, 1).float().div_(255)
 
 
 def _shrink(given: Inputs, max_long_side: int | None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:

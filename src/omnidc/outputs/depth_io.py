@@ -286,16 +286,20 @@ def guess_scale(values: Array, path: Path) -> tuple[float, str, str]:
     name = "/".join(path.parts[-5:]).lower()
     for pattern, scale, dataset in _NAMES:
         if re.search(pattern, name):
-            return scale, f"metres, stored × {scale:g} as in {dataset} (the path says so){hint}", "m"
+            return scale, f"metres, stored × {scale:g} as in {dataset}, going by the path{hint}", "m"
     height, width = values.shape
     if 350 <= height <= 376 and 1200 <= width <= 1242:
         if values.max() == 65535:
-            return 100.0, f"metres, stored × 100 as in Virtual KITTI (size and sky of it){hint}", "m"
-        return 256.0, f"metres, stored × 256 as in KITTI (the size of its images){hint}", "m"
+            return 100.0, f"metres, stored × 100 as in Virtual KITTI, going by size and sky{hint}", "m"
+        return 256.0, f"metres, stored × 256 as in KITTI, going by the image size{hint}", "m"
     measured = values[values > 0]
     middle = float(np.median(measured)) if measured.size else 0.0
     if middle > 10_000:
-        return 5000.0, f"metres, stored × 5000 as in TUM RGB-D (millimetres would be {middle / 1000:.0f} m){hint}", "m"
+        return (
+            5000.0,
+            f"metres, stored × 5000 as in TUM RGB-D, since millimetres would be {middle / 1000:.0f} m{hint}",
+            "m",
+        )
     if 0 < middle < 50 and path.suffix.lower() in (".npy", ".npz"):
         return 1.0, f"whole numbers as small as {middle:g}, taken as they are{hint}", UNKNOWN_UNIT
     return 1000.0, f"metres, stored as millimetres like depth cameras do{hint}", "m"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -57,3 +58,8 @@ class TinyNetwork(DepthNetwork):
         depth, init, scale = self.refine(fields, log_depth, relative)
         assert scale is not None
         return Prediction(depth * median, init * median, scale * median, fields, log_depth, median, info)
+
+
+@pytest.fixture(scope="session", name="Tiny")
+def tiny_network() -> type[TinyNetwork]:
+    return TinyNetwork

@@ -1,0 +1,91 @@
+"""From the name of a method to the method: a baseline, `module:callable`, a model's name or a checkpoint file.
+
+`align-depth@module:callable` and `align-disparity@module:callable` take a monocular network, `callable(image)` →
+relative map [H, W], and fit it to the points by scale and shift; with `-robust@` outliers do not count.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import ConfigError, InputError
+from omnidc.evaluation.baselines import BASELINES
+from omnidc.evaluation.baselines.alignment import Space, aligned
+from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
+
+
+def find_method(name: str) -> Method:
+    """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`."""
+    if name in BASELINES:
+        return BASELINES[name]
+    alignment = re.fullmatch(r"align-(depth|disparity)(-robust)?@(.+)", name)
+    if alignment:
+        space: Space = "depth" if alignment[1] == "depth" else "disparity"
+        return aligned(find_callable(alignment[3]), space, robust=alignment[2] is not None)
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
+        return find_callable(name)
+    if not Path(name).exists() and not _is_model(name):
+        raise ConfigError(
+            f"There is no method {name!r}: use a baseline ({', '.join(BASELINES)}), module:callable, the name of a "
+            "shipped model, or the path of a checkpoint that exists."
+        )
+    import omnidc
+
+    completer = omnidc.load(name)  # type: ignore[attr-defined, unused-ignore]
+
+    def complete(image: Image, sparse: Depth, intrinsics: Intrinsics | None) -> Any:
+        return completer.complete(image, sparse, intrinsics=intrinsics)
+
+    return complete
+
+
+def find_callable(name: str) -> Callable[..., Any]:
+    """The function that `module:attribute` names."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"Cannot use the method {name!r}: {error}; the module must be importable from here (PYTHONPATH)."
+        ) from error
+    if not callable(found):
+        raise ConfigError(f"The method {name!r} is not callable.")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _is_model(name: str) -> bool:
+    return "/" not in name and "\\" not in name and not Path(name).suffix
+
+
+def fingerprint(source: str | Method) -> str:
+    """Changes when the checkpoint file behind a method does, so that a resumed run does not keep old scores."""
+    path = Path(source) if isinstance(source, str) else None
+    if path is None or not path.is_file():
+        return ""
+    status = path.stat()
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def run_method(method: Method, sample: Sample) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating] | None]:
+    """Depth and, when the method gives one, uncertainty; both [H, W] of the sample's size."""
+    result = method(sample.image, sample.sparse, sample.intrinsics)
+    depth = np.asarray(getattr(result, "depth", result))
+    uncertainty = getattr(result, "uncertainty", None)
+    scale = None if uncertainty is None else np.asarray(uncertainty)
+    for label, array in (("depth", depth), ("uncertainty", scale)):
+        if array is not None and array.shape != sample.truth.shape:
+            raise InputError(
+                f"The method returned {label} of shape {list(array.shape)} for an image of "
+                f"{sample.truth.shape[0]}x{sample.truth.shape[1]}; it must be [H, W]."
+            )
+    return depth, scale

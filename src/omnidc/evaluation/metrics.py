@@ -1,0 +1,221 @@
+"""Scores of a predicted depth map against the truth.
+
+Truth is 0 where it is unknown (anything up to 1e-4 is, as in the released evaluation); only known pixels count. A
+prediction that is not finite counts as 0 (an error of 100 %), and one that is not positive never counts as right in a
+δ score. `released=True` gives the values of the released OMNI-DC evaluation to the last digit: 1e-8 is added to
+denominators, and a negative prediction passes every δ test.
+
+All functions take arrays [H, W] in one unit and return plain floats; a score that has nothing to be computed from
+(no known pixel, no edge, no measurement) is NaN, and means over images leave it out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import distance_transform_edt
+
+Array = npt.NDArray[np.floating]
+Mask = npt.NDArray[np.bool_]
+
+DELTAS: Mapping[str, float] = {
+    "d1": 1.25,
+    "d2": 1.25**2,
+    "d3": 1.25**3,
+    "d102": 1.02,
+    "d105": 1.05,
+    "d110": 1.10,
+}
+INTERVALS = (50, 80, 95)  # percent of the Laplace distribution
+
+# Name for people, and whether less is better; the order is that of the columns of a report.
+LABELS: Mapping[str, tuple[str, str]] = {
+    "rel": ("REL", "↓"),
+    "rmse_median": ("RMSE/median", "↓"),
+    "rmse": ("RMSE", "↓"),
+    "mae": ("MAE", "↓"),
+    "irmse": ("iRMSE", "↓"),
+    "imae": ("iMAE", "↓"),
+    "d1": ("δ1", "↑"),
+    "d2": ("δ2", "↑"),
+    "d3": ("δ3", "↑"),
+    "d102": ("δ1.02", "↑"),
+    "d105": ("δ1.05", "↑"),
+    "d110": ("δ1.10", "↑"),
+    "edge_rel": ("edge REL", "↓"),
+    "anchor": ("at points", "↓"),
+    "bad": ("unusable", "↓"),
+    "cover50": ("in 50 %", "→0.50"),
+    "cover80": ("in 80 %", "→0.80"),
+    "cover95": ("in 95 %", "→0.95"),
+    "ause": ("AUSE", "↓"),
+    "cpu_seconds": ("CPU s", "↓"),
+    "seconds": ("s", "↓"),
+    "peak_gb": ("peak GB", "↓"),
+}
+
+TRUTH_FLOOR = 1e-4
+EDGE_RATIO = 1.05  # neighbours whose depths differ by more than this factor lie on two surfaces
+EDGE_BAND = 5.0  # pixels
+EDGE_MIN_DENSITY = 0.2  # a truth sparser than this does not show where its edges are
+
+
+def known_pixels(truth: Array, mask: Mask | None = None) -> Mask:
+    """Pixels that can be scored: the truth is known there, and `mask` (when given) holds."""
+    known = truth > TRUTH_FLOOR
+    return known if mask is None else known & mask
+
+
+def depth_metrics(
+    prediction: Array,  # [H, W]
+    truth: Array,  # [H, W], 0 = unknown
+    mask: Mask | None = None,  # [H, W], pixels to score; None = all with a truth
+    *,
+    released: bool = False,
+) -> dict[str, float]:
+    """RMSE, MAE, REL, iRMSE, iMAE, δ scores, RMSE / median(truth), and the share of unusable predictions.
+
+    The inverse scores are per unit of depth (1/m, not 1/km), and a prediction ≤ 1e-4 has inverse 0 as in the release.
+    """
+    tiny = 1e-8 if released else 0.0
+    known = known_pixels(truth, mask)
+    g = truth[known].astype(np.float64)
+    p = np.asarray(prediction, np.float64)[known]
+    if g.size == 0:
+        names = ("rmse", "mae", "irmse", "imae", "rel", *DELTAS, "rmse_median", "bad")
+        return dict.fromkeys(names, math.nan)
+    bad = ~np.isfinite(p) | (p <= 0)
+    p = np.where(np.isfinite(p), p, 0.0)
+    n = g.size + tiny
+
+    error = np.abs(p - g)
+    inverse = np.where(p > 1e-4, 1.0 / (np.where(p > 1e-4, p, 1.0) + tiny), 0.0)
+    inverse_error = np.abs(inverse - 1.0 / (g + tiny))
+    rmse = math.sqrt(float(np.sum(error**2)) / n)
+    if released:
+        ratio = np.maximum(g / (p + tiny), p / (g + tiny))
+    else:
+        ratio = np.where(bad, np.inf, np.maximum(g / np.where(bad, 1.0, p), p / g))
+    scores = {
+        "rmse": rmse,
+        "mae": float(error.sum()) / n,
+        "irmse": math.sqrt(float(np.sum(inverse_error**2)) / n),
+        "imae": float(inverse_error.sum()) / n,
+        "rel": float(np.sum(error / (g + tiny))) / n,
+    }
+    scores.update({name: float(np.sum(ratio < limit)) / n for name, limit in DELTAS.items()})
+    scores["rmse_median"] = rmse / float(np.median(g))
+    scores["bad"] = float(bad.mean())
+    return scores
+
+
+def edge_band(
+    truth: Array,  # [H, W], 0 = unknown
+    ratio: float = EDGE_RATIO,
+    width: float = EDGE_BAND,
+) -> Mask:
+    """Known pixels within `width` pixels of a depth edge.
+
+    An edge lies between two 4-neighbours whose depths differ by more than `ratio`. Unknown pixels take the depth of
+    the nearest known one first, so that an edge whose two sides are parted by a stereo shadow is found as well.
+    The band is empty when less than `EDGE_MIN_DENSITY` of the truth is known.
+    """
+    known = known_pixels(truth)
+    if known.mean() < EDGE_MIN_DENSITY:
+        return np.zeros_like(known)
+    rows, columns = distance_transform_edt(~known, return_distances=False, return_indices=True)
+    log_depth = np.log(truth[rows, columns].astype(np.float64))
+    edge = np.zeros_like(known)
+    jump_y = np.abs(np.diff(log_depth, axis=0)) > math.log(ratio)
+    jump_x = np.abs(np.diff(log_depth, axis=1)) > math.log(ratio)
+    edge[1:] |= jump_y
+    edge[:-1] |= jump_y
+    edge[:, 1:] |= jump_x
+    edge[:, :-1] |= jump_x
+    if not edge.any():
+        return edge
+    return known & (distance_transform_edt(~edge) <= width)
+
+
+def edge_rel(prediction: Array, truth: Array, mask: Mask | None = None, band: Mask | None = None) -> float:
+    """REL over the pixels within 5 px of a depth edge of the truth; `band` when it is known already."""
+    if band is None:
+        band = edge_band(truth)
+    return depth_metrics(prediction, truth, band if mask is None else band & mask)["rel"]
+
+
+def anchor_residual(
+    prediction: Array,  # [H, W]
+    sparse: Array,  # [H, W], 0 = no measurement
+    noise: Mask | None = None,  # [H, W], measurements known to be wrong: left out
+) -> float:
+    """Mean |prediction − measurement| / measurement over the measured pixels: are the user's points kept?"""
+    measured = sparse > 0 if noise is None else (sparse > 0) & ~noise
+    return depth_metrics(prediction, sparse, measured)["rel"]
+
+
+def laplace_quantile(percent: float) -> float:
+    """q with P(|e| ≤ q·b) = percent/100 for a Laplace error e of scale b: q = −ln(1 − percent/100)."""
+    return -math.log1p(-percent / 100)
+
+
+def calibration(
+    prediction: Array,  # [H, W]
+    scale: Array,  # [H, W] > 0, Laplace scale b, unit of the depth
+    truth: Array,  # [H, W], 0 = unknown
+    mask: Mask | None = None,
+) -> dict[str, float]:
+    """Share of pixels whose error lies inside the 50, 80 and 95 % Laplace intervals, and AUSE (`sparsification`).
+
+    Calibrated means cover50 = 0.5 and so on. A pixel without a finite prediction and scale lies in no interval.
+    """
+    known = known_pixels(truth, mask)
+    names = [f"cover{percent}" for percent in INTERVALS]
+    if not known.any():
+        return dict.fromkeys([*names, "ause"], math.nan)
+    error = np.abs(np.asarray(prediction, np.float64)[known] - truth[known])
+    b = np.asarray(scale, np.float64)[known]
+    usable = np.isfinite(error) & np.isfinite(b)
+    scores = {
+        name: float(np.mean(usable & (error <= laplace_quantile(percent) * b)))
+        for name, percent in zip(names, INTERVALS)
+    }
+    scores["ause"] = sparsification(error[usable], b[usable])[2]
+    return scores
+
+
+def sparsification(
+    error: Array,  # [N] ≥ 0
+    uncertainty: Array,  # [N]
+    steps: int = 20,
+) -> tuple[Array, Array, float]:
+    """Mean error of what is left after dropping the most uncertain share k/steps of the pixels, k = 0 … steps − 1.
+
+    Returns that curve, the oracle's (pixels dropped by their true error) and the area between the two (AUSE); both
+    curves are divided by the mean error of all pixels, so 0 is a perfect ranking and a random one is about the area
+    under 1 − oracle.
+    """
+    if error.size == 0 or error.sum() == 0:
+        return np.ones(steps), np.ones(steps), math.nan if error.size == 0 else 0.0
+
+    def curve(order: npt.NDArray[np.intp]) -> Array:
+        total = np.concatenate([[0.0], np.cumsum(error[order], dtype=np.float64)])
+        kept = np.maximum(error.size - (np.arange(steps) * error.size) // steps, 1)
+        return np.asarray(total[kept] / kept / (total[-1] / error.size))
+
+    by_uncertainty = curve(np.argsort(uncertainty, kind="stable"))
+    oracle = curve(np.argsort(error, kind="stable"))
+    return by_uncertainty, oracle, float(np.mean(by_uncertainty - oracle))
+
+
+def mean_scores(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Plain mean of every score over the images that have it (so RMSE is averaged per image, as in the paper)."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None and not math.isnan(value):
+                values.setdefault(name, []).append(value)
+    return {name: float(np.mean(v)) for name, v in values.items()}

@@ -1,0 +1,67 @@
+"""One picture per row of a result: photograph | points | prediction | truth | error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image as PillowImage
+from scipy.ndimage import grey_dilation
+
+from omnidc.evaluation.metrics import known_pixels
+from omnidc.evaluation.sample import Sample
+from omnidc.files import atomic_path
+
+PANELS = ("photograph", "points", "prediction", "truth", "error")
+PANEL_WIDTH = 256
+ERROR_FULL = 0.25  # relative error that gets the brightest colour
+
+Rgb = npt.NDArray[np.uint8]
+
+
+def colour(
+    value: npt.NDArray[np.floating],  # [H, W] in [0, 1]
+    shown: npt.NDArray[np.bool_],  # [H, W], the rest is dark grey
+    scheme: int,
+) -> Rgb:
+    level = np.nan_to_num(np.clip(value, 0, 1), nan=0.0, posinf=1.0, neginf=0.0)
+    rgb: Rgb = np.ascontiguousarray(cv2.applyColorMap((255 * level).astype(np.uint8), scheme)[..., ::-1])
+    rgb[~shown] = 40
+    return rgb
+
+
+def strip(sample: Sample, prediction: npt.NDArray[np.floating]) -> Rgb:
+    """The five panels side by side. Depths share one colour scale: log depth between the truth's 2nd and 98th
+    percentile (near is red); errors are relative, 0 to 25 %."""
+    known = known_pixels(sample.truth)
+    reference = sample.truth[known] if known.any() else sample.sparse[sample.sparse > 0]
+    low, high = np.log(np.percentile(reference, [2, 98]).astype(np.float64))
+
+    def depth_colour(depth: npt.NDArray[np.floating], shown: npt.NDArray[np.bool_]) -> Rgb:
+        usable = shown & np.isfinite(depth) & (depth > 0)
+        log_depth = np.log(np.where(usable, depth, 1.0).astype(np.float64))
+        return colour((high - log_depth) / max(high - low, 1e-6), usable, cv2.COLORMAP_TURBO)
+
+    height, width = sample.truth.shape
+    scale = PANEL_WIDTH / width
+    # A point of one pixel would vanish in the reduced panel.
+    size = max(1, round(2 / scale))
+    points = grey_dilation(sample.sparse, size=(size, size)) if (sample.sparse > 0).mean() < 0.1 else sample.sparse
+    error = np.abs(prediction - sample.truth) / np.where(known, sample.truth, 1.0) / ERROR_FULL
+    scored = known if sample.scored is None else known & sample.scored
+    panels = (
+        sample.image,
+        depth_colour(points, points > 0),
+        depth_colour(np.asarray(prediction), np.ones_like(known)),
+        depth_colour(sample.truth, known),
+        colour(error, scored, cv2.COLORMAP_INFERNO),
+    )
+    size_out = (PANEL_WIDTH, max(1, round(height * scale)))
+    return np.concatenate([cv2.resize(p, size_out, interpolation=cv2.INTER_AREA) for p in panels], axis=1)
+
+
+def write_strip(path: Path, sample: Sample, prediction: npt.NDArray[np.floating]) -> None:
+    with atomic_path(path) as temporary:
+        PillowImage.fromarray(strip(sample, prediction)).save(temporary, quality=85)

@@ -1,0 +1,45 @@
+"""Protocols: which frames, which sparse inputs, which scores, and what others have published for them.
+
+`PROTOCOLS` is the list; `paper.py` holds the tables of the paper, `real.py` the photographs that decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnidc.evaluation.sample import FrameRef
+
+
+@dataclass(frozen=True)
+class Published:
+    """One method's row of a published table: values[pattern][score]; a cell we have no source for is not there."""
+
+    method: str
+    values: Mapping[str, Mapping[str, float]]
+    source: str
+
+
+def nothing_missing(root: Path) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class EvaluationProtocol:
+    """A table as data. `rules` (masks, caps, crops, averages) is printed with every result."""
+
+    name: str
+    title: str
+    rules: str
+    patterns: tuple[str, ...]
+    frames: Callable[[Path, str], Sequence[FrameRef]]  # (root of the data, part of the name) → frames
+    scores: tuple[str, ...]  # what the tables show, the first being the headline
+    groups: tuple[str, ...] = ()  # kinds of frames, in the order of the table
+    by_dataset: bool = False  # mean over images, then over "data set/part", then over data sets; else over all rows
+    rmse_divisors: Mapping[str, float] = field(default_factory=dict)  # by group, before averaging
+    total: bool = True  # whether a mean over the patterns says anything
+    published: tuple[Published, ...] = ()
+    missing: Callable[[Path], list[str]] = nothing_missing  # data of this protocol that a root does not have
+    needs_data: bool = True
+    memory: bool = False  # measure the peak memory of every run

@@ -1,0 +1,181 @@
+"""Results as tables: for the terminal, Markdown, CSV, and an HTML page that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnidc.evaluation.metrics import LABELS
+from omnidc.evaluation.pictures import PANELS
+from omnidc.evaluation.runner import Results, picture_path
+from omnidc.files import atomic_path
+
+EMPTY = "—"
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def number(value: float | None, score: str) -> str:
+    """A score as people read it; — where there is none."""
+    if value is None or math.isnan(value):
+        return EMPTY
+    if score in ("seconds", "cpu_seconds", "peak_gb"):
+        return f"{value:.3g}"
+    digits = 3 if score.startswith(("d", "cover")) else 4
+    return f"{value:.{digits}f}"
+
+
+def label(score: str) -> str:
+    name, direction = LABELS[score]
+    return f"{name} {direction}"
+
+
+def table_rows(results: Results) -> list[str | None]:
+    """The patterns, and None for the mean over all of them where that says anything."""
+    return [*results.patterns, None] if results.protocol.total else list(results.patterns)
+
+
+def method_tables(results: Results) -> list[Table]:
+    """One table per method: patterns down, scores across."""
+    tables = []
+    for method in results.methods:
+        everything = results.mean(method)
+        scores = [score for score in results.protocol.scores if score in everything]
+        rows = []
+        for pattern in table_rows(results):
+            mean = results.mean(method, pattern)
+            count = str(len(results.select(method, pattern)))
+            rows.append([pattern or "ALL", count, *(number(mean.get(score), score) for score in scores)])
+        tables.append(Table(method, ["pattern", "n", *map(label, scores)], rows))
+    return tables
+
+
+def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> list[Table]:
+    """One table per score: patterns down, our methods and then the published ones across."""
+    tables = []
+    for score in scores or results.protocol.scores:
+        if not any(score in row.scores for row in results.rows):
+            continue
+        published = [p for p in results.protocol.published if any(score in v for v in p.values.values())]
+        rows = []
+        for pattern in table_rows(results):
+            count = str(max(results.count(score, method, pattern) for method in results.methods))
+            ours = [number(results.mean(method, pattern).get(score), score) for method in results.methods]
+            theirs = [number(p.values.get(pattern or "ALL", {}).get(score), score) for p in published]
+            rows.append([pattern or "ALL", count, *ours, *theirs])
+        header = ["pattern", "n", *results.methods, *(f"{p.method} (published)" for p in published)]
+        tables.append(Table(label(score), header, rows))
+    return tables
+
+
+def group_table(results: Results, score: str | None = None) -> Table:
+    """Groups of frames down, methods across, the headline score."""
+    score = score or results.protocol.scores[0]
+    rows = []
+    for group in results.groups:
+        count = str(max(results.count(score, method, group=group) for method in results.methods))
+        means = (results.mean(method, group=group).get(score) for method in results.methods)
+        rows.append([group, count, *(number(mean, score) for mean in means)])
+    return Table(f"{label(score)} by group", ["group", "n", *results.methods], rows)
+
+
+def tables(results: Results) -> list[Table]:
+    """What a user wants to see: every score of one method, or methods side by side."""
+    if len(results.methods) == 1 and not results.protocol.published:
+        found = method_tables(results)
+    else:
+        found = comparison_tables(results)
+    return [*found, group_table(results)] if len(results.groups) > 1 else found
+
+
+def to_text(table: Table) -> str:
+    widths = [max(map(len, column)) for column in zip(table.header, *table.rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        first = cells[0].ljust(widths[0])
+        return "  ".join([first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))]).rstrip()
+
+    return "\n".join([table.title, line(table.header), *map(line, table.rows)])
+
+
+def to_markdown(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    ruler = "|---|" + "---:|" * (len(table.header) - 1)
+    return "\n".join([f"**{table.title}**", "", line(table.header), ruler, *map(line, table.rows)])
+
+
+def notes(results: Results) -> str:
+    """The protocol's rules, and where published numbers come from."""
+    sources = dict.fromkeys(published.source for published in results.protocol.published)
+    text = f"{results.protocol.title}. {results.protocol.rules}"
+    return text + (f" Published numbers: {'; '.join(sources)}." if sources else "")
+
+
+def write_csv(results: Results, path: Path) -> None:
+    """Every row with all its scores; a score that a row does not have is an empty cell."""
+    scores = [score for score in LABELS if any(score in row.scores for row in results.rows)]
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "pattern", "group", "method", "points", *scores])
+        for row in results.rows:
+            values = [row.scores.get(score, math.nan) for score in scores]
+            cells = ["" if math.isnan(value) else repr(value) for value in values]
+            writer.writerow([row.image, row.pattern, row.group, row.method, row.points, *cells])
+
+
+def write_markdown(results: Results, path: Path) -> None:
+    text = "\n\n".join([notes(results), *map(to_markdown, tables(results))])
+    with atomic_path(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1340px; padding: 0 1em; color: #222 }
+table { border-collapse: collapse; margin: .6em 0 1.6em } caption { text-align: left; font-weight: 600 }
+th, td { padding: .15em .7em; text-align: right; border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums }
+th:first-child, td:first-child { text-align: left }
+figure { margin: 0 0 1em } img { width: 100%; max-width: 1280px; display: block } figcaption { font-size: 13px }
+"""
+
+
+def write_html(results: Results, path: Path, pictures: int | None = 3) -> None:
+    """One page with all tables and, per pattern and method, the pictures of the `pictures` worst rows (None = all)."""
+    escape = html.escape
+    parts = [f"<h1>{escape(results.protocol.title)}</h1><p>{escape(notes(results))}</p>"]
+    for table in tables(results):
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+        parts.append(f"<table><caption>{escape(table.title)}</caption><tr>{head}</tr>{body}</table>")
+    headline = results.protocol.scores[0]
+    for pattern in results.patterns if results.folder is not None and pictures != 0 else ():
+        parts.append(f"<h2>{escape(pattern)}</h2><p>{' | '.join(PANELS)}</p>")
+        for method in results.methods:
+            rows = results.select(method, pattern)
+            rows.sort(key=lambda row: row.scores.get(headline, math.nan), reverse=LABELS[headline][1] == "↓")
+            for row in rows[:pictures]:
+                parts.append(_figure(results.folder, row.key, number(row.scores[headline], headline), headline))
+    page = f"<!doctype html><meta charset=utf-8><title>{escape(results.protocol.title)}</title><style>{STYLE}</style>"
+    with atomic_path(path) as temporary:
+        temporary.write_text(page + "\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _figure(folder: Path | None, key: tuple[str, str, str], value: str, headline: str) -> str:
+    image, pattern, method = key
+    caption = html.escape(f"{image} · {method} · {LABELS[headline][0]} {value}")
+    file = None if folder is None else picture_path(folder, image, pattern, method)
+    if file is None or not file.is_file():
+        return f"<figure><figcaption>{caption} (no picture)</figcaption></figure>"
+    data = base64.b64encode(file.read_bytes()).decode()
+    return f'<figure><img src="data:image/jpeg;base64,{data}" alt=""><figcaption>{caption}</figcaption></figure>'

@@ -1,0 +1,214 @@
+"""Files of weights: our own format, and the ones the authors of OMNI-DC released.
+
+Ours is a safetensors file whose metadata hold the network's configuration; it is read strictly. The authors' `.pt`
+files and their safetensors file on Hugging Face have the same tensor names as our paper-size network, so that no table
+of names is needed: what the file lacks or has in excess is what a strict load finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.files import atomic_path
+from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.config import PaperConfig
+from omnidc.network.interface import DepthNetwork
+from omnidc.network.paper import PaperNetwork
+from omnidc.network.prior import DepthAnything
+
+# The "architecture" of a configuration: its dataclass (with to_dict and from_dict) and its network. A network keeps its
+# configuration as `.config` and has no tensors outside its state dict.
+ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
+    "compact": (CompactConfig, CompactNetwork),
+    "paper": (PaperConfig, PaperNetwork),
+}
+
+# Names that stand for files within the package.
+PACKAGED = {"compact": Path(__file__).parents[1] / "weights" / "compact.safetensors"}
+
+FORMAT = "omnidc"
+PRIOR_PREFIX = "depth_module."  # v1.1 files repeat the whole of Depth Anything V2, frozen
+# Options of the released code that change the network in ways ours does not offer: the only values that load.
+RELEASED_OPTIONS = {
+    "GRU_iters": 1,
+    "backbone": "cformer",
+    "backbone_mode": "rgbd",
+    "backbone_output_downsample_rate": 4,
+    "backbone_pattern_condition_format": "none",
+    "depth_activation_format": "exp",
+    "depth_downsample_method": "min",
+    "spn_type": "dyspn",
+}
+
+
+def load_network(name_or_path: str | os.PathLike[str], device: str | torch.device = "cpu") -> DepthNetwork:
+    """The network of a file, or of a name in `PACKAGED`, ready to run (eval mode).
+
+    A released v1.1 model gets Depth Anything V2 as its prior, which is fetched when first used.
+    """
+    path = find(name_or_path)
+    tensors, metadata, options = read(path)
+    if FORMAT in metadata:
+        config, network_class = config_of(path, metadata)
+    else:
+        config, network_class = config_of_released(path, tensors, options), PaperNetwork
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(PRIOR_PREFIX)}
+    with torch.device("meta"):  # random weights would only be thrown away
+        network: DepthNetwork = network_class(config)
+    fill(network, tensors, path)
+    if isinstance(network, PaperNetwork) and network.config.prior:
+        network.prior = DepthAnything(device=device)
+    return network.to(device).eval()
+
+
+def save_network(
+    network: DepthNetwork,
+    path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a network in our format. `metadata`: anything worth keeping with it, such as how it was trained."""
+    if getattr(network, "optimised", False):
+        raise ConfigError("An optimised network cannot be saved; save it before calling optimise().")
+    config: Any = network.config
+    texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(config.to_dict())}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    try:
+        with atomic_path(path) as temporary:
+            save_file(tensors, temporary, texts)
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise FileError(f"Cannot write {path}: {error}.") from error
+
+
+def find(name_or_path: str | os.PathLike[str]) -> Path:
+    path = PACKAGED.get(os.fspath(name_or_path))
+    if path is not None and not path.is_file():
+        raise CheckpointError(
+            f"The bundled model {name_or_path!r} is missing from this installation ({path}); install omnidc again."
+        )
+    path = path or Path(name_or_path)
+    if not path.is_file():
+        raise CheckpointError(
+            f"There is no checkpoint {path}; give the path of a file, or one of the names {', '.join(PACKAGED)}."
+        )
+    return path
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], argparse.Namespace | None]:
+    """Return tensors, metadata (safetensors) and options (the released code's .pt)."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise FileError(f"Cannot read {path}: {error.strerror}.") from error
+    if start == b"PK\x03\x04":
+        tensors, options = read_pickle(path)
+        return tensors, {}, options
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}, None  # noqa: SIM118
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{path} is neither a safetensors file nor a PyTorch checkpoint, or it is damaged or incomplete ({error}); "
+            "download it again."
+        ) from error
+
+
+def read_pickle(path: Path) -> tuple[dict[str, Tensor], argparse.Namespace | None]:
+    """A `.pt` of the released code: a dict with `net` and `args`. Nothing but tensors and plain values is unpickled."""
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace, Counter]):
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
+        if isinstance(error, pickle.UnpicklingError) and "global" in str(error).lower():
+            reason = "it holds Python objects that are not safe to open"
+        else:
+            reason = "it is damaged or incomplete; download it again"
+        raise CheckpointError(f"{path} cannot be opened as a PyTorch checkpoint: {reason}.") from error
+    net = content.get("net") if isinstance(content, dict) else None
+    if not isinstance(net, dict) or not all(isinstance(tensor, Tensor) for tensor in net.values()):
+        raise CheckpointError(f"{path} is not a checkpoint of OMNI-DC: it has no table of weights called 'net'.")
+    options = content.get("args")
+    return dict(net), options if isinstance(options, argparse.Namespace) else None
+
+
+def config_of(path: Path, metadata: Mapping[str, str]) -> tuple[Any, type[Any]]:
+    """Configuration and class of a file of ours."""
+    try:
+        values = json.loads(metadata["config"])
+        config_class, network_class = ARCHITECTURES[values["architecture"]]
+        return config_class.from_dict(values), network_class
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} describes a network that this version of omnidc does not know ({error}); update omnidc."
+        ) from error
+
+
+def config_of_released(path: Path, tensors: Mapping[str, Tensor], options: argparse.Namespace | None) -> PaperConfig:
+    """The configuration of a released file, told from its tensors and, where it has them, its options."""
+    given = vars(options) if options is not None else {}
+    for name, value in RELEASED_OPTIONS.items():
+        if given.get(name, value) != value:
+            raise CheckpointError(
+                f"{path} was trained with {name}={given[name]!r}; omnidc can run only released models, "
+                f"which have {name}={value!r}."
+            )
+    stem = tensors.get("backbone.conv1_dep.0.weight")
+    resolutions = sum(f"update_block.depth_grad_head.decoders.{r}.weight" in tensors for r in range(3))
+    if stem is None or stem.ndim != 4 or stem.shape[1] not in (1, 2) or not resolutions:
+        raise CheckpointError(
+            f"{path} holds the weights of another network, not of OMNI-DC (no usable backbone.conv1_dep.0.weight or "
+            "update_block.depth_grad_head.decoders.0.weight)."
+        )
+    return PaperConfig(
+        compat=True,
+        resolutions=resolutions,
+        space="log-normalised" if given.get("whiten_sparse_depths", 1) else "log",
+        laplace="backbone.cfo_dec0.weight" in tensors,
+        spn_steps=int(given.get("prop_time", 6)),
+        prior=stem.shape[1] == 2,
+        alpha=float(given.get("integration_alpha", 5.0)),
+        gradient_limit=float(given.get("optim_layer_input_clamp", 1.0)),
+        log_scale_floor=-2.0,
+    )
+
+
+def fill(network: DepthNetwork, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Put tensors into a network on the meta device; names and shapes must match exactly."""
+    expected = network.state_dict()
+    missing = [name for name in expected if name not in tensors]
+    excess = [name for name in tensors if name not in expected]
+    if missing or excess:
+        parts = [f"lacks {len(missing)} ({listed(missing)})"] if missing else []
+        parts += [f"has {len(excess)} unknown ones ({listed(excess)})"] if excess else []
+        raise CheckpointError(
+            f"{path} does not fit its network: of {len(expected)} tensors it {' and '.join(parts)}; "
+            "it is incomplete or of another model."
+        )
+    wrong = [
+        f"{name} {list(tensors[name].shape)} instead of {list(like.shape)}"
+        for name, like in expected.items()
+        if tensors[name].shape != like.shape
+    ]
+    if wrong:
+        raise CheckpointError(f"{path} does not fit its network: it has {listed(wrong)}.")
+    network.load_state_dict(
+        {name: tensors[name].to(like.dtype, copy=True) for name, like in expected.items()}, assign=True
+    )
+
+
+def listed(names: list[str]) -> str:
+    """All names; a file of another model altogether would fill the screen, so only the first ten of very many."""
+    return ", ".join(names if len(names) <= 50 else [*names[:10], f"… {len(names) - 10} more"])

@@ -1,0 +1,139 @@
+"""The update block: from context to log-depth gradients at 1/4, 1/8, 1/16 and the upsampling weights.
+
+RAFT's recurrent form with one iteration from zero, as every released model runs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnidc.network.completionformer import conv3x3
+
+HIDDEN = 64
+
+
+@dataclass
+class Update:
+    gradients: tuple[Tensor, ...]  # R × [B, 2, h / 2^r, w / 2^r], not clamped; channels x, y
+    weights: Tensor | None  # [B, R], softmax over the resolutions; None = uniform
+    upsampling: Tensor  # [B, 144, h, w], logits of convex upsampling
+
+
+class DepthEncoder(nn.Module):
+    """Encodes the current depth (relative to its median) and gradients; both are all zero before the first update."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convd1 = nn.Conv2d(1, 64, 7, padding=3)
+        self.convd2 = conv3x3(64, 32, bias=True)
+        self.convg1 = nn.Conv2d(2, 64, 7, padding=3)
+        self.convg2 = conv3x3(64, 32, bias=True)
+        self.conv = conv3x3(64, HIDDEN - 3, bias=True)
+
+    def forward(self, depth: Tensor, gradient: Tensor) -> Tensor:
+        d = F.relu(self.convd2(F.relu(self.convd1(depth))))
+        g = F.relu(self.convg2(F.relu(self.convg1(gradient))))
+        joint = F.relu(self.conv(torch.cat([d, g], dim=1)))
+        return torch.cat([joint, depth, gradient], dim=1)
+
+
+class SeparableConvGRU(nn.Module):
+    """z = σ(conv_z[h, x]), r = σ(conv_r[h, x]), q = tanh(conv_q[r h, x]), h ← (1 − z) h + z q; 1 × 5, then 5 × 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for number, kernel in ((1, (1, 5)), (2, (5, 1))):
+            padding = (kernel[0] // 2, kernel[1] // 2)
+            for gate in "zrq":
+                setattr(self, f"conv{gate}{number}", nn.Conv2d(3 * HIDDEN, HIDDEN, kernel, padding=padding))
+
+    def forward(self, h: Tensor, x: Tensor) -> Tensor:
+        for number in (1, 2):
+            convz, convr, convq = (getattr(self, f"conv{gate}{number}") for gate in "zrq")
+            hx = torch.cat([h, x], dim=1)
+            z, r = convz(hx).sigmoid(), convr(hx).sigmoid()
+            q = convq(torch.cat([r * h, x], dim=1)).tanh()
+            h = (1 - z) * h + z * q
+        return h
+
+
+class ResidualBlock(nn.Module):
+    """ReLU(conv(ReLU(conv(s))) + 1 × 1 conv(s)), no bias, no norm."""
+
+    def __init__(self, inputs: int, outputs: int = 128) -> None:
+        super().__init__()
+        self.block = nn.Sequential(conv3x3(inputs, outputs), nn.ReLU(), conv3x3(outputs, outputs))
+        self.skip = nn.Sequential(nn.Conv2d(inputs, outputs, 1, bias=False))
+
+    def forward(self, s: Tensor) -> Tensor:
+        return F.relu(self.block(s) + self.skip(s))
+
+
+class GradientHead(nn.Module):
+    """One residual block and one 1 × 1 convolution per resolution, with max pooling between them."""
+
+    def __init__(self, resolutions: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(ResidualBlock(128 if r else HIDDEN) for r in range(resolutions))
+        self.decoders = nn.ModuleList(nn.Conv2d(128, 2, 1) for _ in range(resolutions))
+
+    def forward(self, s: Tensor) -> tuple[Tensor, ...]:
+        gradients = []
+        for r, (block, decoder) in enumerate(zip(self.blocks, self.decoders)):
+            s = block(F.max_pool2d(s, 2) if r else s)
+            gradients.append(decoder(s))
+        return tuple(gradients)
+
+
+class EdgeWeightHead(nn.Module):
+    """One weight per resolution and image: softmax of a small network on the mean over the image."""
+
+    def __init__(self, resolutions: int) -> None:
+        super().__init__()
+        self.block = ResidualBlock(HIDDEN)
+        self.decoder = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, resolutions))
+
+    def forward(self, s: Tensor) -> Tensor:
+        return torch.softmax(self.decoder(self.block(s).mean((2, 3))), dim=1)
+
+
+class UpdateBlock(nn.Module):
+    def __init__(self, resolutions: int, learnable_weights: bool) -> None:
+        super().__init__()
+        self.learnable_weights = learnable_weights
+        self.remember = False  # keep what `encode_nothing` gave; only right while the weights stay the same
+        self._nothing: Tensor | None = None
+        self.encoder = DepthEncoder()
+        self.gru = SeparableConvGRU()
+        self.depth_grad_head = GradientHead(resolutions)
+        # Every released checkpoint has this head, also where uniform weights are used.
+        self.grad_weights_head = EdgeWeightHead(resolutions)
+        self.mask = nn.Sequential(conv3x3(HIDDEN, 256, bias=True), nn.ReLU(), nn.Conv2d(256, 9 * 16, 1))
+
+    def forward(
+        self,
+        context: Tensor,  # [B, 128, h, w]
+    ) -> Update:
+        hidden, inputs = torch.split(context, HIDDEN, dim=1)
+        nothing = self.encode_nothing(*context.shape[-2:]).expand(len(context), -1, -1, -1)
+        h = self.gru(hidden.tanh(), torch.cat([F.relu(inputs), nothing], dim=1))
+        return Update(
+            gradients=self.depth_grad_head(h),
+            weights=self.grad_weights_head(h) if self.learnable_weights else None,
+            upsampling=self.mask(h),
+        )
+
+    def encode_nothing(self, height: int, width: int) -> Tensor:
+        """The depth encoder's output before the first update: [1, 64, height, width], the same for every image."""
+        weight = self.encoder.conv.weight
+        known = self._nothing
+        if known is not None and known.shape[-2:] == (height, width) and known.device == weight.device:
+            return known
+        zeros = weight.new_zeros(1, 3, height, width)
+        nothing: Tensor = self.encoder(zeros[:, :1], zeros[:, 1:])
+        self._nothing = nothing if self.remember else None
+        return nothing
