@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidc.completer import prepare
-from omnidc.web.view import assumed_camera, disturb, linear
+from omnidc.completer import Completion, prepare
+from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.web.view import assumed_camera, disturb, interpolated
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -182,26 +183,22 @@ def test_outliers_hit_the_share_that_was_asked_for(sparse: Any) -> None:
     np.testing.assert_array_equal(given.sparse > 0, sparse > 0)
 
 
-def test_linear_interpolation_is_exact_on_a_plane() -> None:
-    v, u = np.mgrid[:30, :40].astype(np.float32)
-    plane = 2 + 0.1 * u + 0.05 * v
-    sparse = np.zeros_like(plane)
-    for y, x in ((0, 0), (0, 39), (29, 0), (29, 39), (10, 17)):
-        sparse[y, x] = plane[y, x]
-    result = linear(sparse, 2)
-    assert result is not None
-    np.testing.assert_allclose(result, plane[::2, ::2], rtol=1e-5)
+def completion_of(sparse: Any) -> Completion:
+    image = np.zeros((*sparse.shape, 3), np.uint8)
+    return Completion(np.ones_like(sparse), None, np.where(sparse > 0, 1, np.nan).astype(np.float32), sparse, image)
 
 
-@pytest.mark.parametrize("places", [[(3, 4)], [(3, 4), (9, 9)], [(1, 1), (2, 2), (3, 3), (4, 4)]])
-def test_linear_interpolation_of_few_points_takes_the_nearest(places: Any) -> None:
-    sparse = np.zeros((12, 12), np.float32)
-    for k, place in enumerate(places):
-        sparse[place] = k + 1
-    result = linear(sparse, 1)
-    assert result is not None
-    assert set(np.unique(result)) == set(range(1, len(places) + 1))
-    assert linear(np.zeros((4, 4), np.float32), 1) is None
+def test_before_is_the_linear_interpolation_of_the_evaluation(sparse: Any) -> None:
+    result = interpolated(completion_of(sparse), (60, 80))
+    np.testing.assert_array_equal(result, linear(None, sparse))
+
+
+def test_before_of_a_dense_map_and_of_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr("omnidc.web.view.SHOWN_POINTS", 50)
+    flat = interpolated(completion_of(np.full((60, 80), 2, np.float32)), (20, 27))
+    assert flat is not None
+    np.testing.assert_allclose(flat, np.full((20, 27), 2), rtol=1e-6)
+    assert interpolated(completion_of(np.zeros((60, 80), np.float32)), (20, 27)) is None
 
 
 def test_the_assumed_camera_sees_the_angle_that_was_typed() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
 from omnidc.completer import Completion, Inputs
+from omnidc.completer.inputs import move_points
+from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.outputs.pointcloud import surface_mask
 from omnidc.patterns.noise import replace
 
@@ -49,24 +50,16 @@ def disturb(given: Inputs, keep: float, outliers: float) -> int:
     return int(((given.sparse > 0) & (given.sparse != before)).sum())
 
 
-def linear(sparse: npt.NDArray[np.float32], step: int) -> npt.NDArray[np.float32] | None:
-    """Linear interpolation between the points, the nearest point outside their hull; every `step`-th pixel."""
-    rows, columns = np.nonzero(sparse > 0)
-    if not len(rows):
+def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
+    """Linear interpolation between the points on a grid of another size; None where there are no points."""
+    sparse = result.sparse
+    at = np.flatnonzero(sparse)
+    if not at.size:
         return None
-    if len(rows) > SHOWN_POINTS:  # the triangulation of a dense map would take longer than the network
-        chosen = np.random.default_rng(SEED).choice(len(rows), SHOWN_POINTS, replace=False)
-        rows, columns = rows[chosen], columns[chosen]
-    values = sparse[rows, columns]
-    grid = np.mgrid[: sparse.shape[0] : step, : sparse.shape[1] : step].reshape(2, -1).T
-    where = np.stack([rows, columns], -1)
-    filled = NearestNDInterpolator(where, values)(grid)
-    # Qhull refuses points that lie in a line; there the nearest one has to do.
-    if len(rows) > 3 and np.linalg.matrix_rank(where - where[0]) == 2:
-        inside = LinearNDInterpolator(where, values)(grid)
-        filled = np.where(np.isfinite(inside), inside, filled)
-    height, width = len(range(0, sparse.shape[0], step)), len(range(0, sparse.shape[1], step))
-    return filled.reshape(height, width).astype(np.float32)
+    if at.size > SHOWN_POINTS:  # the triangulation of a dense map would take longer than the network
+        sparse = sparse.copy()
+        sparse.reshape(-1)[np.random.default_rng(SEED).permutation(at)[SHOWN_POINTS:]] = 0
+    return linear(result.image, move_points(sparse, shape))
 
 
 def pack(result: Completion, notes: dict[str, Any]) -> bytes:
@@ -81,19 +74,17 @@ def pack(result: Completion, notes: dict[str, Any]) -> bytes:
     if len(rows) > SHOWN_POINTS:
         shown = np.sort(np.random.default_rng(SEED).choice(len(rows), SHOWN_POINTS, replace=False))
     points = np.stack([columns, rows, result.sparse[rows, columns], confidence], -1)[shown]
-    baseline = linear(result.sparse, step)
+    shown_depth = result.depth[::step, ::step]
+    rows_shown, columns_shown = shown_depth.shape
+    baseline = interpolated(result, (rows_shown, columns_shown))
     arrays: dict[str, npt.NDArray[Any]] = {
-        "depth": result.depth[::step, ::step],
+        "depth": shown_depth,
         **({} if result.uncertainty is None else {"uncertainty": result.uncertainty[::step, ::step]}),
         **({} if baseline is None else {"linear": baseline}),
         "points": points,
-        "image": cv2.resize(result.image, None, fx=1 / step, fy=1 / step, interpolation=cv2.INTER_AREA)
-        if step > 1
-        else result.image,
+        "image": np.asarray(cv2.resize(result.image, (columns_shown, rows_shown), interpolation=cv2.INTER_AREA)),
         "surface": mask[::step, ::step],
     }
-    rows_shown, columns_shown = arrays["depth"].shape
-    arrays["image"] = np.asarray(cv2.resize(arrays["image"], (columns_shown, rows_shown)))
     stored = {
         name: np.ascontiguousarray(values, "u1" if name in ("image", "surface") else "<f4")
         for name, values in arrays.items()
