@@ -1,0 +1,79 @@
+"""`omnidc web`, `omnidc serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnidc.cli.models import DeviceOption, ModelOption, load_model
+
+
+def register(app: typer.Typer) -> None:
+    app.command("web")(web)
+    app.command("serve")(serve)
+
+
+HostOption = Annotated[
+    str, typer.Option(help="Address to listen on; the default is reachable from this computer only.")
+]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+MegabytesOption = Annotated[float, typer.Option(help="Largest request, in MB.")]
+MegapixelsOption = Annotated[float, typer.Option(help="Largest image, in megapixels.")]
+QueueOption = Annotated[int, typer.Option(help="Requests that may wait; the next one is answered with 429.")]
+
+
+def web(
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 7860,
+    max_megabytes: MegabytesOption = 32.0,
+    max_megapixels: MegapixelsOption = 12.0,
+    queue: QueueOption = 32,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Open the page: a photograph and a depth file (or a few clicks) in, depth and a point cloud out."""
+    from omnidc.web.server import run
+    from omnidc.web.settings import Settings
+
+    settings = Settings(
+        host=host,
+        port=port,
+        max_bytes=int(max_megabytes * 2**20),
+        max_pixels=int(max_megapixels * 1e6),
+        queue=queue,
+    )
+    run(lambda: load_model(model, device), settings, open_browser=browser)
+
+
+def serve(
+    model: ModelOption = None,
+    device: DeviceOption = "auto",
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 7861,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="OMNIDC_API_KEY", help="Key that every request must carry.")
+    ] = None,
+    max_megabytes: MegabytesOption = 32.0,
+    max_megapixels: MegapixelsOption = 12.0,
+    queue: QueueOption = 32,
+    batch: Annotated[int, typer.Option(help="Waiting requests of equal size that run together.")] = 4,
+    timeout: Annotated[float, typer.Option(help="Seconds that a request may wait and run.")] = 120.0,
+) -> None:
+    """Run the HTTP service: POST /v1/complete; its description is at /openapi.json."""
+    from omnidc.web.server import run
+    from omnidc.web.settings import Settings
+
+    settings = Settings(
+        host=host,
+        port=port,
+        page=False,
+        api_key=api_key,
+        max_bytes=int(max_megabytes * 2**20),
+        max_pixels=int(max_megapixels * 1e6),
+        queue=queue,
+        batch=batch,
+        timeout=timeout,
+    )
+    run(lambda: load_model(model, device), settings)

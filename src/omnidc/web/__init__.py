@@ -1,0 +1,1 @@
+"""The page (`omnidc web`) and the HTTP service (`omnidc serve`), one process."""

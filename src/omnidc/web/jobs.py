@@ -1,0 +1,216 @@
+"""The queue: one thread runs the model, requests wait their turn, equal ones run together, cancelled ones stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from omnidc.completer import Completion, Inputs
+from omnidc.errors import OmnidcError
+from omnidc.web.metrics import Metrics
+from omnidc.web.problems import BusyError, StoppingError
+
+logger = logging.getLogger("omnidc.web")
+
+
+class Completer(Protocol):
+    """What the queue needs of `omnidc.DepthCompleter`."""
+
+    name: str
+
+    def complete_inputs(
+        self, inputs: Sequence[Inputs], keep_input: Any = "soft", max_long_side: int | None = None, *, far: Any = None
+    ) -> list[Completion]: ...
+
+
+class CancelledError(Exception):
+    """Nobody waits for this result any more."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How the completer is to run; jobs of equal `Run` and equal size share a batch."""
+
+    keep_input: str = "soft"
+    max_long_side: int | None = None
+    far: float | None = None
+
+
+@dataclass(eq=False)
+class Job:
+    """One view on its way through the queue."""
+
+    inputs: Inputs
+    run: Run
+    result: Future[Completion] = field(default_factory=Future)
+    created: float = field(default_factory=time.monotonic)
+    running: bool = False
+    cancelled: bool = False
+    progress: float | None = None  # share of the work done, where it can be told
+
+    @property
+    def key(self) -> Hashable:
+        return self.inputs.sparse.shape, self.run
+
+    def cancel(self) -> None:
+        """Leave the queue, or stop at the next layer of the network. Harmless when it is done."""
+        self.cancelled = True
+
+    def fail(self, error: BaseException) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+class Watch:
+    """Looks over the network's shoulder: counts its layers for the progress, and stops a batch nobody waits for."""
+
+    def __init__(self, network: Any) -> None:
+        self._batch: list[Job] = []
+        self._calls = 0
+        self._expected: dict[Hashable, int] = {}  # layers of the last run of the same kind
+        for module in network.modules() if hasattr(network, "modules") else ():
+            if not any(True for _ in module.children()):
+                module.register_forward_pre_hook(self._step)
+
+    def __call__(self, batch: list[Job], work: Callable[[], list[Completion]]) -> list[Completion]:
+        self._batch, self._calls = batch, 0
+        try:
+            results = work()
+            self._expected[batch[0].key] = self._calls
+            if len(self._expected) > 64:  # sizes come and go
+                self._expected.pop(next(iter(self._expected)))
+            return results
+        finally:
+            self._batch = []
+
+    def _step(self, module: Any, arguments: Any) -> None:
+        if not self._batch:
+            return
+        if all(job.cancelled for job in self._batch):
+            raise CancelledError
+        self._calls += 1
+        expected = self._expected.get(self._batch[0].key)
+        if expected:
+            for job in self._batch:
+                job.progress = min(1.0, self._calls / expected)
+
+
+class JobQueue:
+    """Bounded. `submit` from any thread; the worker is the only one that touches the model."""
+
+    def __init__(self, completer: Completer, size: int, batch: int, metrics: Metrics) -> None:
+        self.completer, self.size, self.batch, self.metrics = completer, size, batch, metrics
+        self._waiting: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closed = True
+        self._seconds = 1.0  # running mean of the time of one job
+        self._watch = Watch(getattr(completer, "network", None))
+        self._worker = threading.Thread()
+
+    def start(self) -> None:
+        """Take requests, from now until `close`."""
+        self._closed = False
+        self._worker = threading.Thread(target=self._work, name="omnidc-model", daemon=True)
+        self._worker.start()
+
+    def submit(self, inputs: Inputs, run: Run) -> Job:
+        job = Job(inputs, run)
+        with self._changed:
+            if self._closed:
+                raise StoppingError
+            self._drop_cancelled()
+            if len(self._waiting) >= self.size:
+                raise BusyError(self.retry_after())
+            self._waiting.append(job)
+            self._changed.notify_all()
+        return job
+
+    def place(self, job: Job) -> int:
+        """0 = running or done, 1 = next, 2 = one more before it …"""
+        with self._changed:
+            waiting = [other for other in self._waiting if not other.cancelled or other is job]
+            return waiting.index(job) + 1 if job in waiting else 0
+
+    def retry_after(self) -> int:
+        """Seconds until a place is likely to be free."""
+        return max(1, math.ceil(self._seconds))
+
+    def __len__(self) -> int:
+        with self._changed:
+            return sum(not job.cancelled for job in self._waiting)
+
+    @property
+    def alive(self) -> bool:
+        return self._worker.is_alive() and not self._closed
+
+    def close(self, timeout: float = 60.0) -> None:
+        """Take nothing more, drop what waits, finish what runs."""
+        with self._changed:
+            self._closed = True
+            for job in self._waiting:
+                job.fail(StoppingError())
+            self._waiting.clear()
+            self._changed.notify_all()
+        self._worker.join(timeout)
+
+    def _drop_cancelled(self) -> None:
+        for job in [job for job in self._waiting if job.cancelled]:
+            self._waiting.remove(job)
+            job.fail(CancelledError())
+
+    def _take(self) -> list[Job]:
+        """The first in line, and those of its kind that wait behind it."""
+        self._drop_cancelled()
+        if not self._waiting:
+            return []
+        first = self._waiting[0]
+        together = [job for job in self._waiting if job.key == first.key][: self.batch]
+        for job in together:
+            self._waiting.remove(job)
+            job.running = True
+        return together
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                batch = self._take()
+            if batch:
+                self._run(batch)
+
+    def _run(self, batch: list[Job]) -> None:
+        started = time.monotonic()
+        run = batch[0].run
+        inputs = [job.inputs for job in batch]
+        try:
+            results = self._watch(
+                batch,
+                lambda: self.completer.complete_inputs(inputs, run.keep_input, run.max_long_side, far=run.far),
+            )
+        except CancelledError as error:
+            for job in batch:
+                job.fail(error)
+        except Exception as error:
+            if len(batch) > 1:  # one bad view must not spoil the others
+                for job in batch:
+                    self._run([job])
+                return
+            if not isinstance(error, OmnidcError):
+                logger.exception("The model failed.")
+            batch[0].fail(error)
+        else:
+            for job, result in zip(batch, results):
+                job.result.set_result(result)
+            seconds = time.monotonic() - started
+            self._seconds += 0.2 * (seconds / len(batch) - self._seconds)
+            self.metrics.completed(len(batch), seconds)

@@ -1,0 +1,514 @@
+// The page: what is chosen on the left is sent to the server, what comes back is shown on the right.
+
+import { Cloud } from "./cloud.js";
+import { Scale, number, paint, palette } from "./colors.js";
+import { Editor } from "./editor.js";
+
+const $ = (id) => document.getElementById(id);
+const state = { mode: "file", image: null, sparse: null, intrinsics: null, unit: "", view: null, shown: "depth", result: null, running: null };
+let info = null, cloud = null, colors = palette("viridis"), timer = 0;
+
+const editor = new Editor($("photo"), { changed: pointsChanged, picked: pointPicked, distance: newDistance });
+
+// --- tabs: arrow keys move, as in every tab list -------------------------------------------------------------------
+
+function tabs(list, choose) {
+  const buttons = [...$(list).querySelectorAll("[role=tab]")];
+  const select = (button, focus) => {
+    for (const b of buttons) {
+      b.setAttribute("aria-selected", b === button);
+      b.tabIndex = b === button ? 0 : -1;
+    }
+    if (focus) button.focus();
+    choose(button.id.split("-")[1], button);
+  };
+  buttons.forEach((b, k) => {
+    b.onclick = () => select(b);
+    b.onkeydown = (e) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+      if (step) select(buttons[(k + step + buttons.length) % buttons.length], true);
+    };
+  });
+  return (name) => select(buttons.find((b) => b.id.endsWith(`-${name}`)));
+}
+
+const chooseMode = tabs("modes", (mode) => {
+  const changed = mode !== state.mode;
+  state.mode = mode;
+  for (const name of ["file", "points", "example"]) $(`panel-${name}`).hidden = name !== mode;
+  $("files").hidden = mode === "example";
+  $("sparse-field").hidden = mode !== "file";
+  $("list-box").hidden = mode !== "points";
+  editor.setEditing(mode === "points");
+  pointPicked(editor.selected);
+  refresh();
+  if (changed && mode === "points" && state.image) schedule();
+});
+
+const chooseView = tabs("views", (view, button) => {
+  state.shown = view;
+  const panel = { depth: "show-map", uncertainty: "show-map", compare: "show-compare", cloud: "show-cloud" }[view];
+  for (const name of ["show-map", "show-compare", "show-cloud"]) $(name).hidden = name !== panel;
+  $(panel).setAttribute("aria-labelledby", button.id);
+  showView();
+});
+
+// --- input ---------------------------------------------------------------------------------------------------------
+
+async function takeImage(file) {
+  complain("");
+  if (file.size > info.max_bytes) return complain(`${file.name} is larger than the ${megabytes(info.max_bytes)} that are taken here.`);
+  let picture;
+  try {
+    picture = await createImageBitmap(file);
+  } catch {
+    picture = await serverPreview(file); // a format the browser cannot show, or no picture at all
+    if (!picture) return;
+  }
+  const { width, height } = picture.size || picture;
+  if (width * height > info.max_pixels)
+    return complain(`${file.name} has ${width}x${height} pixels, more than the ${info.max_pixels / 1e6} megapixels that are taken here: shrink it.`);
+  Object.assign(state, { image: file, intrinsics: null, unit: "" });
+  $("image-name").textContent = file.name;
+  forgetResult();
+  editor.load(picture, width, height);
+  refresh();
+  if (state.mode === "points" || state.sparse) schedule();
+}
+
+async function serverPreview(file) {
+  const form = new FormData();
+  form.append("image", file);
+  const answer = await fetch("/page/preview", { method: "POST", body: form }).catch(() => null);
+  if (!answer) return void complain("The server cannot be reached: is omnidc web still running?");
+  if (!answer.ok) return void complain(await sentence(answer));
+  return createImageBitmap(await answer.blob());
+}
+
+function takeSparse(file) {
+  complain("");
+  if (file.size > info.max_bytes) return complain(`${file.name} is larger than the ${megabytes(info.max_bytes)} that are taken here.`);
+  Object.assign(state, { sparse: file, unit: "" });
+  $("sparse-name").textContent = file.name;
+  refresh();
+  if (state.image) schedule();
+}
+
+/** 16-bit PNGs and files that are no pictures hold depth. */
+async function isDepth(file) {
+  const suffix = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
+  if (suffix === ".png") {
+    const head = new Uint8Array(await file.slice(0, 26).arrayBuffer());
+    return head[24] === 16 && head[25] === 0;
+  }
+  return [".npy", ".npz", ".exr", ".pfm"].includes(suffix) || (/\.tiff?$/.test(suffix) && /depth|sparse/i.test(file.name));
+}
+
+async function takeDropped(files) {
+  if (state.mode === "example") chooseMode("file");
+  for (const file of files) {
+    if (await isDepth(file)) {
+      if (state.mode !== "file") chooseMode("file");
+      takeSparse(file);
+    } else await takeImage(file);
+  }
+}
+
+async function takeExample(example) {
+  const [image, sparse] = await Promise.all(["room.jpg", "room_sparse.npz"].map(async (name) => {
+    const answer = await fetch(`/page/examples/${name}`);
+    return new File([await answer.blob()], name);
+  }));
+  state.sparse = null;
+  await takeImage(image);
+  Object.assign(state, { sparse, intrinsics: info.example_intrinsics.join(","), unit: "m" });
+  $("sparse-name").textContent = sparse.name;
+  $("keep").value = 100 * example.keep;
+  $("outliers").value = 100 * example.outliers;
+  showSliders();
+  refresh();
+  run(true);
+}
+
+// --- points --------------------------------------------------------------------------------------------------------
+
+function newDistance() {
+  const value = Number($("distance").value);
+  if (value > 0 && isFinite(value)) return value;
+  complain("A distance is a positive number: type one before you set a point.");
+  $("distance").focus();
+  return null;
+}
+
+function pointPicked(index, typing = false) {
+  const point = state.mode === "points" ? editor.points[index] : null;
+  $("delete-point").disabled = !point;
+  $("clear-points").disabled = !editor.points.length;
+  if (point) {
+    $("distance").value = point.depth;
+    $("photo-readout").textContent = `Point ${index + 1} of ${editor.points.length} at x ${point.x}, y ${point.y}: ${point.depth} m`;
+    if (typing) { $("distance").focus({ preventScroll: true }); $("distance").select(); }
+  } else $("photo-readout").textContent = "";
+  listPoints();
+}
+
+function pointsChanged() {
+  complain("");
+  listPoints();
+  refresh();
+  schedule();
+}
+
+function setDistance(index, value) {
+  if (!(value > 0 && isFinite(value))) return complain("A distance is a positive number.");
+  complain("");
+  if (editor.points[index].depth === value) return;
+  editor.points[index].depth = value;
+  editor.select(index);
+  pointsChanged();
+}
+
+function listPoints() {
+  $("list-title").textContent = `Points (${editor.points.length})`;
+  const field = (value, label, change) => {
+    const input = Object.assign(document.createElement("input"), { type: "number", value, step: "any", min: 0 });
+    input.setAttribute("aria-label", label);
+    input.onchange = () => change(Number(input.value));
+    return input;
+  };
+  $("point-list").replaceChildren(...editor.points.map((p, k) => {
+    const row = document.createElement("tr");
+    row.classList.toggle("selected", k === editor.selected);
+    const drop = Object.assign(document.createElement("button"), { type: "button", textContent: "Delete" });
+    drop.setAttribute("aria-label", `Delete point ${k + 1}`);
+    drop.onclick = () => editor.remove(k);
+    const place = (axis, top) => field(p[axis], `${axis} of point ${k + 1}`, (v) => {
+      p[axis] = Math.max(0, Math.min(top - 1, Math.round(v) || 0));
+      editor.select(k);
+      pointsChanged();
+    });
+    for (const content of [`${k + 1}`, place("x", editor.width), place("y", editor.height), field(p.depth, `Distance of point ${k + 1}`, (v) => setDistance(k, v)), drop])
+      row.insertCell().append(content);
+    return row;
+  }));
+}
+
+// --- running -------------------------------------------------------------------------------------------------------
+
+function refresh() {
+  $("run").disabled = !state.image;
+}
+
+function schedule() {
+  clearTimeout(timer);
+  if ($("auto").checked && state.image) timer = setTimeout(() => run(), 350);
+}
+
+function form() {
+  const data = new FormData();
+  data.append("image", state.image, state.image.name);
+  if (state.mode === "points") {
+    data.append("points", JSON.stringify(editor.points.map((p) => [p.x, p.y, p.depth])));
+    data.append("unit", "m");
+  } else if (state.sparse) {
+    data.append("sparse", state.sparse, state.sparse.name);
+    data.append("unit", state.unit);
+    if (state.mode === "file") {
+      data.append("depth_scale", $("depth-scale").value);
+      data.append("resize_sparse", $("resize-sparse").checked);
+    }
+  }
+  if (state.intrinsics) data.append("intrinsics", state.intrinsics);
+  data.append("field_of_view", $("fov").value || info.field_of_view);
+  data.append("keep", $("keep").value / 100);
+  data.append("outliers", $("outliers").value / 100);
+  return data;
+}
+
+/** asked: by a button, not by a change; on a narrow screen the page then goes to the result. */
+async function run(asked = false) {
+  clearTimeout(timer);
+  if (!state.image) return;
+  state.running?.abort();
+  const mine = (state.running = new AbortController());
+  complain("");
+  working("Sending …", null);
+  const started = performance.now();
+  try {
+    const answer = await fetch("/page/complete", { method: "POST", body: form(), signal: mine.signal });
+    if (!answer.ok) throw new Error(await sentence(answer));
+    let done = null;
+    for await (const line of lines(answer.body)) {
+      if (line.state === "waiting") working(`Waiting: place ${line.place} in the queue.`, null);
+      else if (line.state === "running") working("Completing depth …", line.progress);
+      else if (line.state === "failed") throw new Error(line.error);
+      else done = line.result;
+    }
+    if (!done) throw new Error("The server stopped before the result was ready.");
+    const packed = await fetch(`/page/results/${done}/view`, { signal: mine.signal });
+    if (!packed.ok) throw new Error(await sentence(packed));
+    const view = unpack(await packed.arrayBuffer());
+    forgetResult();
+    state.result = done;
+    state.view = view;
+    working("", 1);
+    $("status").textContent = `Done in ${((performance.now() - started) / 1000).toFixed(1)} s.`;
+    showResult();
+    if (asked && matchMedia("(max-width: 899px)").matches) $("result").scrollIntoView();
+  } catch (error) {
+    if (state.running !== mine) return; // a newer run took over
+    if (error.name === "AbortError") $("status").textContent = "Cancelled.";
+    else {
+      $("status").textContent = "";
+      complain(error instanceof TypeError ? "The server cannot be reached: is omnidc web still running?" : error.message);
+    }
+  } finally {
+    if (state.running === mine) {
+      state.running = null;
+      $("cancel").hidden = $("progress").hidden = true;
+    }
+  }
+}
+
+function working(text, progress) {
+  $("status").textContent = text;
+  $("cancel").hidden = $("progress").hidden = false;
+  if (progress === null || progress === undefined) $("progress").removeAttribute("value");
+  else $("progress").value = progress;
+}
+
+async function* lines(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    for (const part of parts) yield JSON.parse(part);
+  }
+}
+
+function unpack(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const view = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  let at = 4 + length;
+  view.count = view.points;
+  for (const { name, type, count } of view.arrays) {
+    const Kind = type === "<f4" ? Float32Array : Uint8Array;
+    view[name] = new Kind(buffer, at, count);
+    at += count * Kind.BYTES_PER_ELEMENT;
+  }
+  return view;
+}
+
+async function sentence(answer) {
+  try {
+    return (await answer.json()).error;
+  } catch {
+    return `The server answered with status ${answer.status}.`;
+  }
+}
+
+function complain(text) {
+  $("error").hidden = !text;
+  $("error").textContent = text;
+}
+
+const megabytes = (bytes) => `${Math.round(bytes / 2 ** 20)} MB`;
+
+/** The server keeps a result for its downloads; the page lets go of it as soon as it shows another. */
+function forgetResult() {
+  if (state.result) fetch(`/page/results/${state.result}`, { method: "DELETE", keepalive: true }).catch(() => {});
+  state.result = null;
+}
+
+// --- output --------------------------------------------------------------------------------------------------------
+
+function unit() {
+  return state.view.relative ? "(relative)" : state.view.unit === "m" ? "m" : "";
+}
+
+function showResult() {
+  const { view } = state;
+  view.scale = new Scale(view.depth);
+  if (view.uncertainty) view.spread = new Scale(view.uncertainty);
+  $("nothing").hidden = true;
+  $("output").hidden = false;
+  $("relative").hidden = !view.relative;
+  const sentences = view.warnings.filter((w) => !(view.relative && /no depth points|switched off/.test(w)));
+  $("warnings").replaceChildren(...sentences.map((w) => Object.assign(document.createElement("li"), { textContent: w })));
+  for (const kind of ["npy", "png", "ply", "glb"]) $(`save-${kind}`).href = `/page/results/${state.result}/depth.${kind}`;
+  const facts = [["Model", view.model], ["Input", view.summary]];
+  if (view.count) facts.push(["Distrusted", distrust(view)]);
+  facts.push(["Camera", view.assumed_camera ? `not known; assumed ${$("fov").value}° across the width` : `focal length ${number(view.camera[0])} pixels`]);
+  $("facts").replaceChildren(...facts.flatMap(([name, value]) => [
+    Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value })]));
+  showView();
+}
+
+function distrust(view) {
+  let text = view.distrusted
+    ? `${view.distrusted} of ${view.count} points (crosses in the photograph; trust below ${view.distrust_below * 100} %)`
+    : `none of the ${view.count} points`;
+  if (!info.model.uses_photograph) text += "; this model believes every point";
+  return view.planted ? `${text}. ${view.planted} were made wrong.` : text;
+}
+
+function markPoints() {
+  const { view } = state, marks = [];
+  for (let i = 0; i < view.points.length; i += 4) {
+    const k = 3 * Math.round(255 * (1 - view.scale.position(view.points[i + 2])));
+    marks.push({ x: view.points[i], y: view.points[i + 1], color: `rgb(${colors[k]},${colors[k + 1]},${colors[k + 2]})`, distrusted: view.points[i + 3] < view.distrust_below });
+  }
+  editor.mark(marks);
+}
+
+function showView() {
+  const { view, shown } = state;
+  if (!view) return;
+  const uncertain = shown === "uncertainty", missing = uncertain && !view.uncertainty;
+  $("map").parentElement.hidden = missing;
+  $("no-uncertainty").hidden = !missing;
+  $("no-uncertainty").textContent = `The model “${view.model}” gives no uncertainty.`;
+  $("compare").hidden = !view.linear;
+  $("no-compare").hidden = Boolean(view.linear);
+  $("bar-box").hidden = missing || (shown === "cloud" && !$("cloud-color").checked) || (shown === "compare" && !view.linear);
+  if (shown === "depth") paint($("map"), view.depth, view.columns, view.rows, view.scale, colors);
+  if (uncertain && !missing) paint($("map"), view.uncertainty, view.columns, view.rows, view.spread, colors, "high");
+  if (shown === "compare" && view.linear) {
+    paint($("compare-after"), view.depth, view.columns, view.rows, view.scale, colors);
+    paint($("compare-before"), view.linear, view.columns, view.rows, view.scale, colors);
+    split();
+  }
+  if (shown === "cloud") showCloud();
+  showBar(uncertain ? view.spread : view.scale, uncertain ? "high" : "near");
+  markPoints();
+}
+
+function showBar(scale, bright) {
+  if (!scale) return;
+  const ramp = Float32Array.from({ length: 256 }, (_, i) => i / 255);
+  paint($("bar"), ramp, 256, 1, { position: (v) => v }, colors, bright);
+  const ticks = scale.ticks(), label = unit();
+  $("ticks").replaceChildren(...ticks.map((tick, k) => {
+    const mark = Object.assign(document.createElement("span"), { textContent: Number(tick.toPrecision(4)) + (k === ticks.length - 1 && label ? ` ${label}` : "") });
+    mark.style.setProperty("--at", `${100 * scale.position(tick)}%`);
+    return mark;
+  }));
+}
+
+function showCloud() {
+  const { view } = state;
+  cloud ??= new Cloud($("cloud"));
+  $("cloud-hint").textContent = `${cloud.gl ? "" : "No WebGL here, so it turns slowly. "}Drag to turn, wheel or pinch to come closer, Shift and drag to move.`;
+  let shades = view.image;
+  if ($("cloud-color").checked) {
+    shades = new Uint8Array(3 * view.depth.length);
+    view.depth.forEach((d, i) => {
+      const k = 3 * Math.round(255 * (1 - view.scale.position(d)));
+      shades.set(colors.subarray(k, k + 3), 3 * i);
+    });
+  }
+  cloud.show(view, shades);
+}
+
+function split() {
+  const value = Number($("split").value);
+  $("compare-before").style.clipPath = `inset(0 ${100 - value}% 0 0)`;
+  $("handle").style.left = `${value}%`;
+}
+
+/** The value under the cursor, in the photograph's pixels. */
+function readAt(u, v) {
+  const { view } = state;
+  u = Math.max(0, Math.min(view.columns - 1, u));
+  v = Math.max(0, Math.min(view.rows - 1, v));
+  const i = v * view.columns + u, label = unit();
+  let text = `x ${u * view.step}, y ${v * view.step}: ${number(view.depth[i])} ${label}`;
+  if (view.uncertainty) text += ` ± ${number(view.uncertainty[i])}`;
+  if (state.shown === "compare" && view.linear) text += `; linear interpolation ${number(view.linear[i])} ${label}`;
+  $("readout").textContent = text;
+  return [u, v];
+}
+
+function readable(canvas, box = canvas) {
+  let at = null;
+  box.addEventListener("pointermove", (e) => {
+    if (!state.view) return;
+    const frame = canvas.getBoundingClientRect();
+    at = readAt(Math.floor(((e.clientX - frame.left) / frame.width) * state.view.columns), Math.floor(((e.clientY - frame.top) / frame.height) * state.view.rows));
+  });
+  canvas.addEventListener("keydown", (e) => {
+    const arrow = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[e.key];
+    if (!arrow || !state.view) return;
+    e.preventDefault();
+    const step = e.shiftKey ? 1 : Math.max(1, Math.round(state.view.columns / 50));
+    const [u, v] = at || [state.view.columns >> 1, state.view.rows >> 1];
+    at = readAt(u + arrow[0] * step, v + arrow[1] * step);
+    showView();
+    const g = canvas.getContext("2d");
+    for (const [width, color] of [[3, "#000"], [1, "#fff"]]) {
+      Object.assign(g, { lineWidth: width, strokeStyle: color });
+      g.strokeRect(at[0] - 4, at[1] - 4, 9, 9);
+    }
+  });
+}
+
+// --- wiring --------------------------------------------------------------------------------------------------------
+
+function showSliders() {
+  $("keep-out").textContent = `${$("keep").value} %`;
+  $("outliers-out").textContent = `${$("outliers").value} %`;
+}
+
+$("image-file").onchange = (e) => e.target.files[0] && takeImage(e.target.files[0]);
+$("sparse-file").onchange = (e) => e.target.files[0] && takeSparse(e.target.files[0]);
+$("distance").onchange = () => editor.selected >= 0 && setDistance(editor.selected, Number($("distance").value));
+$("distance").onkeydown = (e) => {
+  if (e.key !== "Enter") return;
+  $("distance").onchange();
+  $("photo").focus();
+};
+$("delete-point").onclick = () => editor.remove(editor.selected);
+$("clear-points").onclick = () => editor.clear();
+for (const id of ["keep", "outliers"]) {
+  $(id).oninput = showSliders;
+  $(id).onchange = schedule;
+}
+for (const id of ["fov", "depth-scale", "resize-sparse"]) $(id).onchange = schedule;
+$("run").onclick = () => run(true);
+$("cancel").onclick = () => state.running?.abort();
+$("palette").onchange = (e) => { colors = palette(e.target.value); showView(); };
+$("split").oninput = split;
+$("cloud-reset").onclick = () => cloud?.home();
+$("cloud-color").onchange = showView;
+$("cloud-spin").onclick = (e) => {
+  const on = e.target.getAttribute("aria-pressed") !== "true";
+  e.target.setAttribute("aria-pressed", on);
+  cloud?.spin(on);
+};
+readable($("map"));
+readable($("compare-after"), $("compare"));
+for (const kind of ["dragenter", "dragover"]) addEventListener(kind, (e) => { e.preventDefault(); document.body.classList.add("dragging"); });
+for (const kind of ["dragleave", "drop"]) addEventListener(kind, (e) => { e.preventDefault(); if (kind === "drop" || !e.relatedTarget) document.body.classList.remove("dragging"); });
+addEventListener("drop", (e) => e.dataTransfer.files.length && takeDropped([...e.dataTransfer.files]));
+addEventListener("pagehide", forgetResult);
+
+info = await (await fetch("/page/info")).json();
+const name = Object.assign(document.createElement("strong"), { textContent: info.model.name });
+$("model").replaceChildren("Model: ", name, `. ${info.model.description}`);
+$("version").textContent = info.version;
+$("fov").value = info.field_of_view;
+$("suffixes").textContent = info.depth_suffixes.map((s) => s.slice(1)).join(", ");
+$("sparse-file").accept = info.depth_suffixes.join(",");
+$("limits").textContent = `Up to ${megabytes(info.max_bytes)} and ${info.max_pixels / 1e6} megapixels.`;
+$("examples").replaceChildren(...info.examples.map((example) => {
+  const button = document.createElement("button");
+  button.type = "button";
+  const picture = Object.assign(document.createElement("img"), { src: "/page/examples/room.jpg", alt: "" });
+  button.append(picture, example.title);
+  button.onclick = () => takeExample(example);
+  return button;
+}));
+document.body.dataset.ready = "true";

@@ -1,0 +1,112 @@
+"""What the page shows of a result, packed for the browser; and the sliders' effect on the points."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.completer import Completion, Inputs
+from omnidc.completer.inputs import move_points
+from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.outputs.pointcloud import surface_mask
+from omnidc.patterns.noise import replace
+
+FIELD_OF_VIEW = 60.0  # degrees across the width, where nobody knows the camera
+LONG_SIDE = 800  # of the maps that the page shows; downloads have every pixel
+SHOWN_POINTS = 20_000
+DISTRUSTED = 0.5  # points of lower confidence are marked
+SEED = 8  # the sliders draw the same points every time
+
+
+def assumed_camera(shape: tuple[int, ...], field_of_view: float) -> npt.NDArray[np.float64]:
+    """A camera that looks through the middle of the image, with square pixels."""
+    height, width = shape[:2]
+    focal = width / 2 / math.tan(math.radians(field_of_view) / 2)
+    return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
+
+
+def disturb(given: Inputs, keep: float, outliers: float) -> int:
+    """Make a share of the points wrong, then keep a share of them; return how many wrong ones stay.
+
+    A wrong depth is drawn evenly from the range of the right ones. Fewer points are always a subset of more, so that
+    the slider takes points away and never exchanges them.
+    """
+    at = np.flatnonzero(given.sparse)
+    before = given.sparse
+    if outliers > 0:
+        given.sparse = replace(before, at, before, outliers, np.random.default_rng(SEED))
+    if keep < 1:
+        lost = np.random.default_rng(SEED + 1).permutation(at)[math.ceil(round(keep * at.size, 6)) :]
+        given.sparse = given.sparse.copy()
+        given.sparse.reshape(-1)[lost] = 0
+        if at.size and not given.sparse.any():
+            given.warnings = ["All points are switched off: the result is relative depth around 1, without a unit."]
+    return int(((given.sparse > 0) & (given.sparse != before)).sum())
+
+
+def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
+    """Linear interpolation between the points on a grid of another size; None where there are no points."""
+    sparse = result.sparse
+    at = np.flatnonzero(sparse)
+    if not at.size:
+        return None
+    if at.size > SHOWN_POINTS:  # the triangulation of a dense map would take longer than the network
+        sparse = sparse.copy()
+        sparse.reshape(-1)[np.random.default_rng(SEED).permutation(at)[SHOWN_POINTS:]] = 0
+    return linear(result.image, move_points(sparse, shape))
+
+
+def pack(result: Completion, notes: dict[str, Any]) -> bytes:
+    """Length of the header, header as JSON, then the arrays it lists, all little-endian."""
+    height, width = result.depth.shape
+    step = max(1, math.ceil(max(height, width) / LONG_SIDE))
+    mask = surface_mask(result.depth)
+    rows, columns = np.nonzero(result.sparse > 0)
+    confidence = result.input_confidence[rows, columns]
+    distrusted = confidence < DISTRUSTED
+    shown = np.arange(len(rows))
+    if len(rows) > SHOWN_POINTS:
+        shown = np.sort(np.random.default_rng(SEED).choice(len(rows), SHOWN_POINTS, replace=False))
+    points = np.stack([columns, rows, result.sparse[rows, columns], confidence], -1)[shown]
+    shown_depth = result.depth[::step, ::step]
+    rows_shown, columns_shown = shown_depth.shape
+    baseline = interpolated(result, (rows_shown, columns_shown))
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "depth": shown_depth,
+        **({} if result.uncertainty is None else {"uncertainty": result.uncertainty[::step, ::step]}),
+        **({} if baseline is None else {"linear": baseline}),
+        "points": points,
+        "image": np.asarray(cv2.resize(result.image, (columns_shown, rows_shown), interpolation=cv2.INTER_AREA)),
+        "surface": mask[::step, ::step],
+    }
+    stored = {
+        name: np.ascontiguousarray(values, "u1" if name in ("image", "surface") else "<f4")
+        for name, values in arrays.items()
+    }
+    camera = result.intrinsics
+    header = {
+        "width": width,
+        "height": height,
+        "step": step,
+        "columns": columns_shown,
+        "rows": rows_shown,
+        "unit": result.unit,
+        "relative": result.relative,
+        "warnings": result.warnings,
+        "model": result.details.get("model", ""),
+        "points": len(rows),
+        "distrusted": int(distrusted.sum()),
+        "distrust_below": DISTRUSTED,
+        "camera": None if camera is None else [camera[0, 0], camera[1, 1], camera[0, 2], camera[1, 2]],
+        **notes,
+        "arrays": [{"name": n, "type": v.dtype.str, "count": int(v.size)} for n, v in stored.items()],
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 4)  # float arrays in JavaScript start at multiples of four
+    return struct.pack("<I", len(text)) + text + b"".join(values.tobytes() for values in stored.values())

@@ -1,0 +1,358 @@
+"""The page in a real browser. Run with `pytest -m browser`; needs Chromium and the package playwright.
+
+With OMNIDC_SCREENSHOTS=folder every state is photographed there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import omnidc
+from omnidc.outputs.depth_io import read_depth
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+sync_api = pytest.importorskip("playwright.sync_api")
+
+EXAMPLES = Path(omnidc.__file__).parent / "examples"
+FLAGS = [
+    f"--{flag}"
+    for flag in (
+        *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *("disable-background-networking", "disable-component-update", "disable-sync"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, server_of: Any) -> Iterator[Any]:
+    """`open_page(**settings of the server, width=, dark=)`; fails on script errors and on requests to elsewhere."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def make(width: int = 1280, dark: bool = False, completer: Any = None, touch: bool = False, **settings: Any) -> Any:
+        host, port = server_of(completer, **settings)
+        scheme = "dark" if dark else "light"
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True, has_touch=touch
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        own = (f"http://{host}:{port}/", "blob:", "data:")
+        page.on("request", lambda request: None if request.url.startswith(own) else wrong.append(request.url))
+        page.goto(f"http://{host}:{port}/")
+        page.wait_for_selector("body[data-ready=true]")
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def shot(page: Any, name: str) -> None:
+    folder = os.environ.get("OMNIDC_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def wait_for_text(page: Any, selector: str, pattern: str) -> None:
+    # Not wait_for_function: that needs eval, which the page's own security policy forbids.
+    sync_api.expect(page.locator(selector)).to_contain_text(re.compile(pattern), timeout=60_000)
+
+
+def wait_for_result(page: Any) -> None:
+    wait_for_text(page, "#status", "^Done")
+
+
+def pixels(page: Any, canvas: str) -> np.ndarray:
+    """What a canvas shows, [H, W, 4]."""
+    data = page.evaluate(
+        """id => { const c = document.getElementById(id), copy = document.createElement('canvas');
+        copy.width = 160; copy.height = 120; const g = copy.getContext('2d'); g.drawImage(c, 0, 0, 160, 120);
+        return [...g.getImageData(0, 0, 160, 120).data]; }""",
+        canvas,
+    )
+    return np.array(data, np.uint8).reshape(120, 160, 4)
+
+
+def start_example(page: Any, number: int = 0) -> None:
+    page.click("#mode-example")
+    page.click(f"#examples button >> nth={number}")
+    wait_for_result(page)
+
+
+def test_upload_of_a_photograph_and_a_depth_file(open_page: Any) -> None:
+    page = open_page()
+    shot(page, "start")
+    assert "harmonic" in page.inner_text("#model")
+    assert "32 MB" in page.inner_text("#limits")
+    page.set_input_files("#image-file", EXAMPLES / "room.jpg")
+    page.set_input_files("#sparse-file", EXAMPLES / "room_sparse.npz")
+    wait_for_result(page)
+    assert "500 points" in page.inner_text("#facts")
+    assert len(np.unique(pixels(page, "map").reshape(-1, 4), axis=0)) > 50
+    page.hover("#map", position={"x": 40, "y": 60})
+    assert page.inner_text("#readout").startswith("x ")
+    assert page.locator("#ticks span").count() >= 3
+    shot(page, "depth")
+    page.click("#view-uncertainty")
+    assert "gives no uncertainty" in page.inner_text("#no-uncertainty")
+
+
+def test_the_value_under_the_cursor_is_the_depth(open_page: Any, tmp_path: Path) -> None:
+    page = open_page()
+    start_example(page)
+    with page.expect_download() as download:
+        page.click("#save-npy")
+    download.value.save_as(tmp_path / "depth.npy")
+    depth = np.load(tmp_path / "depth.npy")
+    box = page.locator("#map").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * (200.5 / 320), box["y"] + box["height"] * (50.5 / 240))
+    where, value = page.inner_text("#readout").split(": ")
+    assert where == "x 200, y 50"
+    assert float(value.split()[0]) == pytest.approx(depth[50, 200], rel=0.01)
+    page.focus("#map")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.inner_text("#readout").startswith("x 201, y 50")
+
+
+def test_clicked_points_change_the_depth(open_page: Any) -> None:
+    page = open_page()
+    page.click("#mode-points")
+    page.set_input_files("#image-file", EXAMPLES / "room.jpg")
+    wait_for_result(page)
+    assert page.is_visible("#relative")
+    shot(page, "relative")
+    page.fill("#distance", "1.5")
+    page.click("#photo", position={"x": 100, "y": 100})
+    page.keyboard.type("1.25")  # the distance field is ready for it
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#relative", state="hidden")
+    page.click("#photo", position={"x": 350, "y": 250})
+    page.keyboard.type("4")
+    page.keyboard.press("Enter")
+    wait_for_text(page, "#facts", "2 points")
+    wait_for_result(page)
+    before = pixels(page, "map")
+    assert before[30, 30].astype(int).sum() > before[90, 130].astype(int).sum()  # near is bright
+    shot(page, "points")
+    box = page.locator("#photo").bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 60, steps=4)
+    page.mouse.up()
+    assert "Point 1 of 2" in page.inner_text("#photo-readout")
+    page.wait_for_timeout(600)
+    wait_for_result(page)
+    assert (pixels(page, "map") != before).any()
+    page.click("#delete-point")
+    wait_for_text(page, "#facts", "1 points")
+    page.click("#list-title")
+    assert page.locator("#point-list tr").count() == 1
+    page.click("#clear-points")
+    page.wait_for_selector("#relative", state="visible")
+
+
+def test_points_by_keyboard_alone(open_page: Any) -> None:
+    page = open_page()
+    page.click("#mode-points")
+    page.set_input_files("#image-file", EXAMPLES / "room.jpg")
+    page.wait_for_selector("#photo-box:not(.empty)")
+    page.focus("#photo")
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+    page.keyboard.type("3")
+    page.keyboard.press("Enter")
+    assert "x 148, y 114: 3 m" in page.inner_text("#photo-readout")
+    for key in ("Shift+ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    assert "Point 2 of 2" in page.inner_text("#photo-readout")
+    page.keyboard.press("p")
+    assert "Point 1 of 2" in page.inner_text("#photo-readout")
+    page.keyboard.press("Alt+ArrowDown")
+    assert "x 148, y 120" in page.inner_text("#photo-readout")
+    page.keyboard.press("Delete")
+    assert "Point 1 of 1" in page.inner_text("#photo-readout")
+
+
+def test_points_by_touch(open_page: Any) -> None:
+    page = open_page(width=390, touch=True)
+    page.tap("#mode-points")
+    page.set_input_files("#image-file", EXAMPLES / "room.jpg")
+    page.wait_for_selector("#photo-box:not(.empty)")
+    page.locator("#photo").scroll_into_view_if_needed()
+    page.tap("#photo", position={"x": 80, "y": 90})
+    wait_for_text(page, "#photo-readout", "^Point 1 of 1")
+
+
+def test_the_cloud_turns(open_page: Any) -> None:
+    page = open_page()
+    start_example(page)
+    page.click("#view-cloud")
+    page.wait_for_timeout(300)
+    before = pixels(page, "cloud")
+    assert before[..., :3].std() > 20
+    box = page.locator("#cloud").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 260, box["y"] + 225, steps=4)
+    page.mouse.up()
+    turned = pixels(page, "cloud")
+    assert (np.abs(turned.astype(int) - before) > 30).mean() > 0.05
+    shot(page, "cloud")
+    page.focus("#cloud")
+    page.keyboard.press("Home")
+    again = pixels(page, "cloud")
+    assert (np.abs(again.astype(int) - before) > 30).mean() < 0.01
+    page.keyboard.press("ArrowLeft")
+    assert (np.abs(pixels(page, "cloud").astype(int) - before) > 30).mean() > 0.02
+
+
+def test_the_cloud_without_webgl(open_page: Any) -> None:
+    page = open_page()
+    page.evaluate(
+        """() => { const original = HTMLCanvasElement.prototype.getContext;
+        HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+        return kind === 'webgl' ? null : original.call(this, kind, ...rest); }; }"""
+    )
+    start_example(page)
+    page.click("#view-cloud")
+    assert "No WebGL" in page.inner_text("#cloud-hint")
+    assert pixels(page, "cloud")[..., :3].std() > 20
+
+
+def test_before_and_after(open_page: Any) -> None:
+    page = open_page()
+    start_example(page)
+    page.click("#view-compare")
+    shot(page, "compare")
+    assert (pixels(page, "compare-before") != pixels(page, "compare-after")).any()
+    page.focus("#split")
+    left = page.evaluate("document.getElementById('handle').style.left")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.getElementById('handle').style.left") != left
+
+
+@pytest.mark.parametrize("kind", ["npy", "png", "ply", "glb"])
+def test_downloads_open_again(open_page: Any, tmp_path: Path, kind: str) -> None:
+    page = open_page()
+    start_example(page)
+    with page.expect_download() as download:
+        page.click(f"#save-{kind}")
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert path.name == f"depth.{kind}"
+    if kind in ("npy", "png"):
+        depth = read_depth(path).depth
+        assert depth.shape == (240, 320)
+        assert 0.5 < np.median(depth) < 5
+    else:
+        import trimesh
+
+        assert len(trimesh.load(path).bounds) == 2
+
+
+def test_sliders_thin_and_disturb(open_page: Any) -> None:
+    page = open_page()
+    start_example(page)
+    before = pixels(page, "map")
+    page.focus("#outliers")
+    for _ in range(5):
+        page.keyboard.press("PageUp")
+    wait_for_text(page, "#facts", "were made wrong")
+    wait_for_result(page)
+    assert (pixels(page, "map") != before).any()
+    page.focus("#keep")
+    page.keyboard.press("Home")
+    page.wait_for_selector("#relative", state="visible")
+
+
+def test_a_text_file_gets_a_sentence(open_page: Any, tmp_path: Path) -> None:
+    page = open_page()
+    (tmp_path / "notes.txt").write_text("Dear diary")
+    (tmp_path / "notes.npy").write_text("Dear diary")
+    page.set_input_files("#image-file", tmp_path / "notes.txt")
+    page.wait_for_selector("#error", state="visible")
+    assert "notes.txt is damaged or not an image" in page.inner_text("#error")
+    page.set_input_files("#image-file", EXAMPLES / "room.jpg")
+    page.wait_for_selector("#error", state="hidden")
+    page.set_input_files("#sparse-file", tmp_path / "notes.npy")
+    page.wait_for_selector("#error", state="visible")
+    assert "notes.npy is damaged" in page.inner_text("#error")
+    shot(page, "error")
+
+
+def test_a_photograph_that_browsers_cannot_show(open_page: Any, tmp_path: Path) -> None:
+    from PIL import Image
+
+    Image.open(EXAMPLES / "room.jpg").save(tmp_path / "room.tif")
+    page = open_page()
+    page.set_input_files("#image-file", tmp_path / "room.tif")
+    page.set_input_files("#sparse-file", EXAMPLES / "room_sparse.npz")
+    wait_for_result(page)
+    assert pixels(page, "photo")[..., :3].std() > 20
+
+
+def test_the_place_in_the_queue_and_cancelling(open_page: Any, stub: Any) -> None:
+    page = open_page(completer=stub, batch=1)
+    page.click("#mode-example")
+    page.click("#examples button >> nth=0")
+    wait_for_text(page, "#status", "^Completing")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("body[data-ready=true]")
+    other.click("#mode-example")
+    other.click("#examples button >> nth=0")
+    wait_for_text(other, "#status", "place 1 in the queue")
+    shot(other, "queue")
+    other.click("#cancel")
+    assert other.inner_text("#status") == "Cancelled."
+    stub.go.set()
+    wait_for_result(page)
+    assert "500 of 500 points" in page.inner_text("#facts")  # this model trusts nothing
+    page.click("#view-uncertainty")
+    assert page.is_visible("#map")
+    shot(page, "distrusted")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_narrow_screen(open_page: Any, dark: bool) -> None:
+    page = open_page(width=375, dark=dark)
+    start_example(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    for view in ("depth", "compare", "cloud"):
+        page.click(f"#view-{view}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    shot(page, f"phone-{'dark' if dark else 'light'}")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (int(ground[4:].split(",")[0]) < 80) == dark
+
+
+def test_tabs_answer_to_arrow_keys(open_page: Any) -> None:
+    page = open_page()
+    page.focus("#mode-file")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "mode-points"
+    assert page.is_visible("#panel-points")

@@ -1,0 +1,469 @@
+"""What a badly behaved client gets: a 4xx with one sentence, and a service that goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import socket
+import struct
+import threading
+import time
+import zipfile
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import omnidc
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+httpx = pytest.importorskip("httpx")
+
+EXAMPLES = Path(omnidc.__file__).parent / "examples"
+
+
+def npy(array: Any, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
+    return stream.getvalue()
+
+
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """A header that promises more than follows."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+def bomb(width: int, height: int, depth: int = 8) -> bytes:
+    """A PNG of a few hundred bytes that claims width × height pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, depth, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 999)) + chunk(b"IEND", b"")
+    )
+
+
+def zip_bomb() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("depth.npy", npy_header((240, 320)) + b"\0" * 40_000_000)
+    return stream.getvalue()
+
+
+def exr_bomb() -> bytes:
+    def attribute(name: bytes, kind: bytes, value: bytes) -> bytes:
+        return name + b"\0" + kind + b"\0" + struct.pack("<I", len(value)) + value
+
+    window = struct.pack("<4i", 0, 0, 60000, 60000)
+    return b"v/1\x01" + struct.pack("<I", 2) + attribute(b"dataWindow", b"box2i", window) + b"\0"
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        return (exec, ("raise SystemExit('a pickle was opened')",))
+
+
+SPARSE = {
+    "pickled npy": ("a.npy", npy(np.array([Trap()], object), allow_pickle=True), 422, "Python objects"),
+    "bare pickle": ("a.npy", pickle.dumps(Trap()), 422, "damaged"),
+    "pickle in npz": ("a.npz", b"", 422, ""),
+    "huge npy header": ("a.npy", npy_header((2**31, 2**31)), 413, "megapixels"),
+    "truncated npy": ("a.npy", npy(np.ones((240, 320), np.float32))[:-9], 422, "truncated"),
+    "zip bomb": ("a.npz", zip_bomb(), 413, "unpacks"),
+    "png bomb": ("a.png", bomb(60000, 60000, 16), 413, "too many pixels"),
+    "exr bomb": ("a.exr", exr_bomb(), 413, "60001x60001"),
+    "damaged exr": ("a.exr", b"v/1\x01\x02\0\0\0" + b"\xff" * 60, 422, "damaged"),
+    "text": ("depth.txt", b"1 2 3", 422, "depth.txt"),
+    "text as npy": ("depth.npy", b"1 2 3", 422, "depth.npy"),
+    "colour png": ("room.png", (EXAMPLES / "room.jpg").read_bytes(), 422, "room.png"),
+    "path trick": ("../../../etc/passwd", b"root", 422, "passwd"),
+    "absolute path": ("/etc/shadow.npy", b"root", 422, "shadow.npy is damaged"),
+    "nul in the name": ("a\0b.npy", b"root", 422, "damaged"),
+    "another size": ("a.npy", npy(np.ones((5, 5), np.float32)), 422, "5x5"),
+    "negative depth": ("a.npy", npy(np.full((240, 320), -1, np.float32)), 422, "negative"),
+    "four dimensions": ("a.npy", npy(np.ones((2, 3, 4, 5), np.float32)), 422, "shape"),
+    "words": ("a.npy", npy(np.array([["far", "near"]])), 422, "numbers"),
+    "empty": ("a.npy", b"", 422, "damaged"),
+}
+trap = io.BytesIO()
+np.savez(trap, depth=np.array([Trap()], object), allow_pickle=True)
+SPARSE["pickle in npz"] = ("a.npz", trap.getvalue(), 422, "Python objects")
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    from fastapi.testclient import TestClient
+
+    from omnidc.web.app import create_app
+    from omnidc.web.settings import Settings
+
+    app = create_app(omnidc.load("harmonic"), Settings(max_bytes=2**20, max_pixels=200_000))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_bad_depth_files_are_refused_with_a_sentence(client: Any, room: Any, name: str) -> None:
+    file, data, status, words = SPARSE[name]
+    answer = client.post("/v1/complete", files={"image": room["image"], "sparse": (file, data)})
+    sentence = answer.json()["error"]
+    assert answer.status_code == status, sentence
+    assert words in sentence
+    assert "/dev/shm" not in sentence
+    assert "omnidc-" not in sentence
+    assert sentence.endswith(".")
+    assert client.post("/v1/complete", files=room).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "words"),
+    [
+        (b"", 422, "empty"),
+        (b"just text", 422, "note.txt is damaged or not an image"),
+        (bomb(30000, 30000), 413, "too many pixels"),
+        (bomb(500, 401), 413, "0.2 megapixels"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", 422, "not an image"),
+        (b"\xff\xd8\xff" + b"\0" * 50, 422, "not an image"),
+        ((EXAMPLES / "room.jpg").read_bytes()[:3000], 422, "truncated"),
+    ],
+)
+def test_bad_images_are_refused_with_a_sentence(client: Any, data: bytes, status: int, words: str) -> None:
+    for path in ("/v1/complete", "/page/complete", "/page/preview"):
+        answer = client.post(path, files={"image": ("folder/note.txt", data)})
+        assert answer.status_code == status, answer.text
+        assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"points": "[[1, 2]]"}, 422, "points"),
+        ({"points": "[[1, 2, -3]]"}, 422, "greater than 0"),
+        ({"points": "[[1, 2, 1e999]]"}, 422, "points"),
+        ({"points": "[[1, 2, 1e300]]"}, 422, "Point 1 has the depth"),
+        ({"points": "[[5000, 2, 3]]"}, 422, "outside the image"),
+        ({"points": "[" * 100_000}, 422, "points"),
+        ({"points": "nonsense"}, 422, "JSON"),
+        ({"intrinsics": "1,2,3"}, 422, "fx fy cx cy"),
+        ({"intrinsics": "0,0,0,0"}, 422, "singular"),
+        ({"intrinsics": "a,b,c,d"}, 422, "intrinsics"),
+        ({"far": "-1"}, 422, "far"),
+        ({"far": "nan"}, 422, "far"),
+        ({"max_long_side": "0"}, 422, "max_long_side"),
+        ({"keep_input": "harder"}, 422, "keep_input"),
+        ({"ray_depth": "true", "points": "[[1,2,3]]"}, 422, "intrinsics"),
+        ({"colour": "red"}, 422, "colour"),
+    ],
+)
+def test_bad_fields_are_named(client: Any, room: Any, fields: Any, status: int, words: str) -> None:
+    answer = client.post("/v1/complete", files={"image": room["image"]}, data=fields)
+    assert answer.status_code == status, answer.text
+    assert words in answer.json()["error"]
+
+
+def test_a_file_and_points_contradict_each_other(client: Any, room: Any) -> None:
+    answer = client.post("/v1/complete", files=room, data={"points": "[[1, 2, 3]]"})
+    assert answer.status_code == 422
+    assert "not both" in answer.json()["error"]
+
+
+def test_points_have_a_limit(client_of: Any, room: Any) -> None:
+    points = json.dumps([[1, 2, 3]] * 11)
+    answer = client_of(max_points=10).post("/v1/complete", files={"image": room["image"]}, data={"points": points})
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("multipart/form-data", b"--x\r\n", 400),
+        ("multipart/form-data; boundary=x", b"no boundary in here", 400),
+        (
+            "multipart/form-data; boundary=x",
+            b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n',
+            422,
+        ),
+        ("multipart/form-data; boundary=x", b"--x\r\nContent-Disposition: form-data\r\n\r\nhello\r\n--x--\r\n", 400),
+        ("multipart/form-data; boundary=x", b"--x--\r\n", 422),
+        ("multipart/form-data; boundary=" + "y" * 500, b"--x--\r\n", 400),
+        ("application/json", b"{", 422),
+        ("application/json", b"[" * 100_000, 422),
+        ("application/json", b'{"image": "###"}', 422),
+        ("application/json", b'{"image": "aGVsbG8=", "points": [[1, 2]]}', 422),
+        ("application/json", b"\xff\xfe", 422),
+        ("text/plain", b"hello", 415),
+        ("", b"hello", 415),
+        ("application/x-www-form-urlencoded", b"image=1", 415),
+    ],
+)
+def test_malformed_bodies(client: Any, kind: str, body: bytes, status: int) -> None:
+    answer = client.post("/v1/complete", content=body, headers={"Content-Type": kind} if kind else {})
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"].endswith(".")
+
+
+def test_a_field_twice_too_many_files_and_unknown_files(client: Any, room: Any) -> None:
+    image = room["image"]
+    for files in ([("image", image)] * 2, [("image", image), ("photo", image)], [("image", image)] * 3):
+        assert client.post("/v1/complete", files=files).status_code in (400, 422)
+
+
+def test_large_bodies_are_refused_declared_or_not(client: Any) -> None:
+    declared = client.post("/v1/complete", files={"image": ("a.png", b"\0" * 2**21)})
+    assert declared.status_code == 413
+    assert "1 MB" in declared.json()["error"]
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    streamed = client.post("/v1/complete", content=(b"\0" * 2**18 for _ in range(9)), headers=kind)
+    assert streamed.status_code == 413
+
+
+def test_unknown_formats_and_methods(client: Any, room: Any) -> None:
+    assert client.post("/v1/complete", files=room, headers={"Accept": "text/html"}).status_code == 406
+    assert client.get("/v1/complete").status_code == 405
+    assert client.get("/nowhere").json() == {"error": "Not Found."}
+
+
+@pytest.mark.parametrize("path", ["/static/../page.py", "/static/%2e%2e/page.py", "/page/examples/..%2f..%2ffiles.py"])
+def test_paths_lead_nowhere(client: Any, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_other_hosts_and_other_sites_are_turned_away(client: Any) -> None:
+    assert client.get("/healthz", headers={"Host": "evil.example:80"}).status_code == 421
+    for host in ("localhost:7860", "127.0.0.1", "[::1]:7860"):
+        assert client.get("/healthz", headers={"Host": host}).status_code == 200
+    assert client.get("/healthz", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+
+
+def test_the_key_is_asked_for(client_of: Any, room: Any) -> None:
+    client = client_of(api_key="open sesame", page=False)
+    for headers in ({}, {"X-API-Key": "open"}, {"Authorization": "Bearer no"}, {"X-API-Key": "öffne".encode()}):
+        answer = client.post("/v1/complete", files=room, headers=headers)
+        assert answer.status_code == 401
+    for headers in ({"X-API-Key": "open sesame"}, {"Authorization": "Bearer open sesame"}):
+        assert client.post("/v1/complete", files=room, headers=headers).status_code == 200
+    assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    assert client.get("/metrics").status_code == 401
+
+
+def ask_in_background(url: str, count: int, request: Any, answers: list[Any]) -> list[threading.Thread]:
+    threads = [
+        threading.Thread(target=lambda: answers.append(httpx.post(url, **request, timeout=20))) for _ in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def wait_for(text: str, url: str) -> None:
+    until = time.monotonic() + 10
+    while text not in httpx.get(url).text:
+        assert time.monotonic() < until, text
+        time.sleep(0.01)
+
+
+def test_a_full_queue_says_when_to_come_back(server_of: Any, stub: Any, small: Any) -> None:
+    host, port = server_of(stub, queue=2, batch=1)
+    url = f"http://{host}:{port}"
+    answers: list[Any] = []
+    threads = ask_in_background(f"{url}/v1/complete", 1, small(), answers)
+    assert stub.started.wait(10)
+    threads += ask_in_background(f"{url}/v1/complete", 2, small(), answers)
+    wait_for("omnidc_queue_waiting 2", f"{url}/metrics")
+    refused = httpx.post(f"{url}/v1/complete", **small())
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    stub.go.set()
+    for thread in threads:
+        thread.join(20)
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert httpx.post(f"{url}/v1/complete", **small()).status_code == 200
+
+
+def test_a_bad_view_does_not_spoil_its_batch(server_of: Any, stub: Any, small: Any) -> None:
+    host, port = server_of(stub)
+    url = f"http://{host}:{port}"
+    answers: list[Any] = []
+    threads = ask_in_background(f"{url}/v1/complete", 1, small(), answers)
+    assert stub.started.wait(10)
+    threads += ask_in_background(f"{url}/v1/complete", 1, small(13), answers)
+    threads += ask_in_background(f"{url}/v1/complete", 1, small(3), answers)
+    wait_for("omnidc_queue_waiting 2", f"{url}/metrics")
+    stub.go.set()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 422]
+    assert stub.batches[:2] == [1, 2]
+
+
+def test_a_request_that_takes_too_long_is_given_up(client_of: Any, stub: Any, small: Any) -> None:
+    client = client_of(stub, timeout=0.2)
+    answer = client.post("/v1/complete", **small())
+    assert answer.status_code == 504
+    stub.go.set()
+    assert client.post("/v1/complete", **small()).status_code == 200
+
+
+def test_a_client_that_leaves_gives_its_place_back(server_of: Any, stub: Any, small: Any) -> None:
+    host, port = server_of(stub, batch=1)
+    url = f"http://{host}:{port}"
+    answers: list[Any] = []
+    threads = ask_in_background(f"{url}/v1/complete", 1, small(), answers)
+    assert stub.started.wait(10)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{url}/v1/complete", **small(5), timeout=0.5)
+    wait_for('status="499"} 1', f"{url}/metrics")
+    stub.go.set()
+    for thread in threads:
+        thread.join(20)
+    httpx.post(f"{url}/v1/complete", **small())
+    assert stub.batches == [1, 1]  # the one that was left never ran
+
+
+def test_cancellation_stops_a_running_network() -> None:
+    """The worker notices between two layers, long before the network is through."""
+    import torch
+
+    from omnidc.completer import prepare
+    from omnidc.web.jobs import CancelledError, JobQueue, Run
+    from omnidc.web.metrics import Metrics
+
+    class Endless(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Identity()
+            self.running = threading.Event()
+
+        def forward(self, x: Any) -> Any:
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                x = self.layer(x)
+                self.running.set()
+                time.sleep(0.001)
+            raise AssertionError("was not stopped")
+
+    class Completer:
+        name = "endless"
+        network = Endless()
+
+        def complete_inputs(self, inputs: Any, *options: Any, **more: Any) -> Any:
+            return self.network(torch.zeros(1))
+
+    queue = JobQueue(Completer(), 4, 4, Metrics())
+    queue.start()
+    given = prepare(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32))
+    job = queue.submit(given, Run())
+    assert Completer.network.running.wait(10)
+    assert queue.place(job) == 0
+    job.cancel()
+    with pytest.raises(CancelledError):
+        job.result.result(5)
+    queue.close()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    data = b""
+    while chunk := connection.recv(65536):
+        data += chunk
+    return data
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/complete HTTP/1.1\r\nHost: localhost\r\n"])
+def test_a_slow_head_is_cut_off(server_of: Any, sent: bytes) -> None:
+    host, port = server_of(header_timeout=0.3)
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(sent)
+        assert read_all(connection).startswith(b"HTTP/1.1 408")
+    assert httpx.get(f"http://{host}:{port}/healthz").status_code == 200
+
+
+def test_a_second_slow_head_on_the_same_connection_is_cut_off(server_of: Any) -> None:
+    host, port = server_of(header_timeout=0.3)
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHo")
+        assert b"HTTP/1.1 408" in read_all(connection)
+
+
+def test_a_slow_body_is_cut_off(server_of: Any) -> None:
+    host, port = server_of(upload_timeout=0.3)
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(b"POST /v1/complete HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        connection.sendall(b"Content-Length: 999\r\n\r\n{")
+        assert read_all(connection).startswith(b"HTTP/1.1 408")
+    assert httpx.get(f"http://{host}:{port}/healthz").status_code == 200
+
+
+def test_garbage_on_the_wire(server_of: Any) -> None:
+    host, port = server_of()
+    for garbage in (b"\x16\x03\x01\x02\x00" * 40 + b"\r\n\r\n", b"A" * 200_000):
+        with socket.create_connection((host, port), timeout=10) as connection:
+            connection.sendall(garbage)
+            with suppress(ConnectionResetError):  # the kernel's way of closing on a client that is still talking
+                assert read_all(connection).startswith(b"HTTP/1.1 400")
+    assert httpx.get(f"http://{host}:{port}/healthz").status_code == 200
+
+
+def test_stopping_finishes_what_runs(stub: Any, small: Any) -> None:
+    import uvicorn
+
+    from omnidc.web.app import create_app
+    from omnidc.web.server import configure, listen
+    from omnidc.web.settings import Settings
+
+    settings = Settings(port=0)
+    listener = listen(settings)
+    server = uvicorn.Server(configure(create_app(stub, settings), settings))
+    main = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    main.start()
+    answers: list[Any] = []
+    port = listener.getsockname()[1]
+    threads = ask_in_background(f"http://127.0.0.1:{port}/v1/complete", 1, small(7), answers)
+    assert stub.started.wait(10)
+    server.should_exit = True
+    time.sleep(0.3)
+    assert main.is_alive()
+    stub.go.set()
+    main.join(20)
+    threads[0].join(20)
+    assert not main.is_alive()
+    assert np.load(io.BytesIO(answers[0].content)).mean() == 7
+
+
+def test_a_closed_queue_is_not_ready(client_of: Any) -> None:
+    client = client_of()
+    client.app.state.desk.queue.close()
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 503
+    assert client.post("/v1/complete", files={"image": ("a", b"x")}).status_code == 503
+
+
+def test_nothing_of_an_upload_stays_on_the_disk(client: Any, room: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    from omnidc.web import uploads
+
+    seen: list[Path] = []
+    original = uploads.shutil.rmtree
+
+    def watch(folder: Path, **options: Any) -> None:
+        seen.extend(path for path in Path(folder).rglob("*"))
+        original(folder, **options)
+
+    monkeypatch.setattr(uploads.shutil, "rmtree", watch)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    client.post("/v1/complete", files=room)
+    client.post("/v1/complete", files={"image": room["image"], "sparse": ("a.npy", b"bad")})
+    client.post("/page/complete", files=room)
+    assert len(seen) >= 5  # the files were there …
+    assert not [path for path in seen if path.exists()]  # … and are gone
+    assert not list(tmp_path.iterdir())

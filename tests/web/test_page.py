@@ -1,0 +1,207 @@
+"""The page's routes without a browser: progress, results, sliders."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omnidc.completer import Completion, prepare
+from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.web.view import assumed_camera, disturb, interpolated
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+httpx = pytest.importorskip("httpx")
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    (length,) = struct.unpack_from("<I", data)
+    header = json.loads(data[4 : 4 + length])
+    at = 4 + length
+    for entry in header["arrays"]:
+        header[f"array_{entry['name']}"] = np.frombuffer(data, entry["type"], entry["count"], at)
+        at += header[f"array_{entry['name']}"].nbytes
+    assert at == len(data)
+    return header
+
+
+def complete(client: Any, **request: Any) -> list[dict[str, Any]]:
+    answer = client.post("/page/complete", **request)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_the_page_loads_nothing_from_elsewhere(client_of: Any) -> None:
+    client = client_of()
+    page = client.get("/")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    for path in (
+        "/",
+        "/static/app.js",
+        "/static/editor.js",
+        "/static/cloud.js",
+        "/static/colors.js",
+        "/static/style.css",
+    ):
+        text = client.get(path).text
+        assert "http://" not in text
+        assert "https://" not in text
+        assert "//cdn" not in text
+
+
+def test_info_says_which_model_runs_and_what_is_taken(client_of: Any) -> None:
+    info = client_of(max_bytes=2**20).get("/page/info").json()
+    assert info["model"]["name"] == "harmonic"
+    assert info["max_bytes"] == 2**20
+    assert ".exr" in info["depth_suffixes"]
+
+
+def test_a_result_can_be_seen_downloaded_and_forgotten(client_of: Any, room: Any) -> None:
+    client = client_of()
+    done = complete(client, files=room)[-1]
+    assert done["state"] == "done"
+    path = f"/page/results/{done['result']}"
+    view = unpack(client.get(f"{path}/view").content)
+    assert (view["width"], view["height"], view["step"], view["points"]) == (320, 240, 1, 500)
+    assert view["assumed_camera"]
+    depth = np.load(io.BytesIO(client.get(f"{path}/depth.npy").content))
+    np.testing.assert_array_equal(view["array_depth"].reshape(240, 320), depth)
+    np.testing.assert_array_equal(depth, np.load(io.BytesIO(client.post("/v1/complete", files=room).content)))
+    for kind in ("png", "ply", "glb", "json"):
+        answer = client.get(f"{path}/depth.{kind}")
+        assert answer.status_code == 200
+        assert f"depth.{kind}" in answer.headers["content-disposition"]
+    assert client.get(f"{path}/depth.exe").status_code == 404
+    assert client.delete(path).status_code == 204
+    assert client.get(f"{path}/view").status_code == 404
+    assert client.get("/page/results/guess/depth.npy").status_code == 404
+
+
+def test_only_the_last_results_are_kept(client_of: Any, small: Any) -> None:
+    client = client_of(results=2)
+    names = [complete(client, **small())[-1]["result"] for _ in range(3)]
+    assert [client.get(f"/page/results/{name}/view").status_code for name in names] == [404, 200, 200]
+
+
+def test_results_grow_old(client_of: Any, small: Any) -> None:
+    client = client_of(result_seconds=1e-9)
+    name = complete(client, **small())[-1]["result"]
+    assert client.get(f"/page/results/{name}/view").status_code == 404
+
+
+def test_large_images_are_shown_smaller_and_downloaded_whole(client_of: Any, small: Any) -> None:
+    client = client_of()
+    done = complete(client, **small(2.0, 1700, 40))[-1]
+    view = unpack(client.get(f"/page/results/{done['result']}/view").content)
+    assert (view["step"], view["columns"], view["rows"]) == (3, 567, 14)
+    assert view["array_image"].size == 3 * 567 * 14
+    depth = np.load(io.BytesIO(client.get(f"/page/results/{done['result']}/depth.npy").content))
+    assert depth.shape == (40, 1700)
+    np.testing.assert_array_equal(view["array_depth"].reshape(14, 567), depth[::3, ::3])
+
+
+def test_distrusted_points_are_told(client_of: Any, stub: Any, small: Any) -> None:
+    stub.go.set()
+    client = client_of(stub)
+    done = complete(client, **small())[-1]
+    view = unpack(client.get(f"/page/results/{done['result']}/view").content)
+    assert view["distrusted"] == 1
+    assert view["array_points"].tolist() == [3, 4, 2, 0.25]
+    assert view["array_uncertainty"].size == 16 * 12
+
+
+def test_a_failure_is_the_last_line(client_of: Any, stub: Any, small: Any) -> None:
+    stub.go.set()
+    assert complete(client_of(stub), **small(13))[-1] == {"state": "failed", "error": "Thirteen brings no luck."}
+
+
+def test_waiting_tells_the_place_and_leaving_cancels(server_of: Any, stub: Any, small: Any) -> None:
+    host, port = server_of(stub, batch=1)
+    url = f"http://{host}:{port}"
+    first = threading.Thread(target=lambda: httpx.post(f"{url}/v1/complete", **small(), timeout=20))
+    first.start()
+    assert stub.started.wait(10)
+    with httpx.stream("POST", f"{url}/page/complete", **small(), timeout=20) as second:
+        lines = second.iter_lines()  # a forgotten iterator would close its stream
+        assert json.loads(next(lines)) == {"state": "waiting", "place": 1}
+        with httpx.stream("POST", f"{url}/page/complete", **small(), timeout=20) as third:
+            more = third.iter_lines()
+            assert json.loads(next(more)) == {"state": "waiting", "place": 2}
+    until = time.monotonic() + 10
+    while "omnidc_queue_waiting 0" not in httpx.get(f"{url}/metrics").text:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    stub.go.set()
+    first.join(20)
+    assert httpx.post(f"{url}/v1/complete", **small(), timeout=20).status_code == 200
+    assert stub.batches == [1, 1]  # neither of those who left
+
+
+def test_sliders_are_checked(client_of: Any, room: Any) -> None:
+    answer = client_of().post("/page/complete", files=room, data={"keep": "2"})
+    assert answer.status_code == 422
+    assert "keep" in answer.json()["error"]
+
+
+@pytest.fixture
+def sparse() -> Any:
+    rng = np.random.default_rng(0)
+    depth = np.where(rng.random((60, 80)) < 0.1, rng.uniform(1, 5, (60, 80)), 0).astype(np.float32)
+    return depth
+
+
+def view_of(sparse: Any) -> Any:
+    return prepare(np.zeros((*sparse.shape, 3), np.uint8), sparse.copy())
+
+
+def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> None:
+    before = set(np.flatnonzero(sparse))
+    for keep in (0.8, 0.5, 0.1, 0.0):
+        given = view_of(sparse)
+        assert disturb(given, keep, 0) == 0
+        now = set(np.flatnonzero(given.sparse))
+        assert now <= before
+        assert len(now) == np.ceil(keep * (sparse > 0).sum() - 1e-6)
+        before = now
+    assert "switched off" in given.warnings[0]
+
+
+def test_outliers_hit_the_share_that_was_asked_for(sparse: Any) -> None:
+    given = view_of(sparse)
+    planted = disturb(given, 1, 0.3)
+    wrong = (given.sparse != sparse).sum()
+    assert planted == wrong
+    assert 0.2 < wrong / (sparse > 0).sum() < 0.4
+    np.testing.assert_array_equal(given.sparse > 0, sparse > 0)
+
+
+def completion_of(sparse: Any) -> Completion:
+    image = np.zeros((*sparse.shape, 3), np.uint8)
+    return Completion(np.ones_like(sparse), None, np.where(sparse > 0, 1, np.nan).astype(np.float32), sparse, image)
+
+
+def test_before_is_the_linear_interpolation_of_the_evaluation(sparse: Any) -> None:
+    result = interpolated(completion_of(sparse), (60, 80))
+    np.testing.assert_array_equal(result, linear(None, sparse))
+
+
+def test_before_of_a_dense_map_and_of_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr("omnidc.web.view.SHOWN_POINTS", 50)
+    flat = interpolated(completion_of(np.full((60, 80), 2, np.float32)), (20, 27))
+    assert flat is not None
+    np.testing.assert_allclose(flat, np.full((20, 27), 2), rtol=1e-6)
+    assert interpolated(completion_of(np.zeros((60, 80), np.float32)), (20, 27)) is None
+
+
+def test_the_assumed_camera_sees_the_angle_that_was_typed() -> None:
+    camera = assumed_camera((100, 200), 90)
+    np.testing.assert_allclose(camera[0, 0], 100)
+    assert (camera[0, 2], camera[1, 2]) == (99.5, 49.5)
