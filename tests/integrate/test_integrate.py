@@ -133,6 +133,13 @@ def test_converges_within_twenty_iterations_at_any_size(h: int, w: int, points: 
     assert int(info.iterations.max()) <= 20
 
 
+@pytest.mark.parametrize("points", [3, 0.01, 0.2])
+def test_weak_contours_and_strong_measurements_do_not_slow_it_down(points: float) -> None:
+    p = stepped_surface(90, 121, points=points, weights="edges")
+    _, info = integrate(*p.arguments(), alpha=30.0, on_failure="raise")
+    assert int(info.iterations) <= 20
+
+
 @given(st.floats(-13.8, 20.7), st.integers(1, 30))
 def test_a_unit_shifts_log_depth_and_changes_nothing_else(log_unit: float, points: int) -> None:
     p = stepped_surface(24, 33, points=points)

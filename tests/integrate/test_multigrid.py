@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from omnidc.integrate.energy import System, pool, pool_transpose, split_edges
 from omnidc.integrate.gallery import stepped_surface
-from omnidc.integrate.multigrid import Multigrid, coarsen, prolong, restrict
+from omnidc.integrate.multigrid import Multigrid, coarsen, majorant
 
 sizes = st.tuples(st.integers(1, 21), st.integers(1, 21))
 
@@ -33,20 +33,29 @@ def test_pooling_and_its_transpose_are_adjoint(size: tuple[int, int], level: int
     torch.testing.assert_close((pooled * y).sum(), (x * pool_transpose(y, level, size)).sum())
 
 
-@given(sizes)
-def test_restriction_is_the_transpose_of_prolongation(size: tuple[int, int]) -> None:
+@given(sizes, st.sampled_from(["uniform", "random", "edges"]))
+def test_restriction_is_the_transpose_of_prolongation(size: tuple[int, int], weights: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    coarse = torch.randn(1, 1, -(-size[0] // 2), -(-size[1] // 2), generator=generator, dtype=torch.float64)
+    _, transfer = coarsen(system_of(*size, weights=weights, points=2))
+    coarse = torch.randn(1, 1, *transfer.coarse, generator=generator, dtype=torch.float64)
     fine = torch.randn(1, 1, *size, generator=generator, dtype=torch.float64)
-    left = (prolong(coarse, size) * fine).sum()
-    right = (coarse * restrict(fine, (coarse.shape[-2], coarse.shape[-1]))).sum()
-    torch.testing.assert_close(left, right)
+    torch.testing.assert_close((transfer.prolong(coarse) * fine).sum(), (coarse * transfer.restrict(fine)).sum())
 
 
-@given(sizes)
-def test_prolongation_keeps_constants(size: tuple[int, int]) -> None:
-    ones = torch.ones(1, 1, -(-size[0] // 2), -(-size[1] // 2), dtype=torch.float64)
-    torch.testing.assert_close(prolong(ones, size), torch.ones(1, 1, *size, dtype=torch.float64))
+@given(sizes, st.sampled_from(["uniform", "random", "edges"]))
+def test_prolongation_keeps_constants(size: tuple[int, int], weights: str) -> None:
+    _, transfer = coarsen(system_of(*size, weights=weights, points=2))
+    ones = torch.ones(1, 1, *transfer.coarse, dtype=torch.float64)
+    torch.testing.assert_close(transfer.prolong(ones), torch.ones(1, 1, *size, dtype=torch.float64))
+
+
+def test_prolongation_with_equal_weights_is_bilinear() -> None:
+    system = system_of(12, 16, points=1)
+    system.anchor.zero_()
+    _, transfer = coarsen(system)
+    coarse = torch.rand(1, 1, 6, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = torch.nn.functional.interpolate(coarse, scale_factor=2, mode="bilinear")
+    torch.testing.assert_close(transfer.prolong(coarse), expected)
 
 
 @given(sizes, st.integers(1, 4))
@@ -57,9 +66,17 @@ def test_operator_is_symmetric_with_the_stated_diagonal(size: tuple[int, int], l
     torch.testing.assert_close(matrix.diagonal(), system.diagonal().flatten())
 
 
+@given(sizes, st.integers(1, 4), st.sampled_from(["uniform", "random", "edges"]))
+def test_majorant_bounds_the_operator(size: tuple[int, int], levels: int, weights: str) -> None:
+    system = system_of(*size, levels=levels, weights=weights, points=2)
+    scale = majorant(system).flatten().rsqrt()
+    largest = torch.linalg.eigvalsh(scale[:, None] * dense(system.apply, *size) * scale[None, :]).max()
+    assert float(largest) < 1.4 + 1e-9
+
+
 def test_coarse_system_keeps_the_total_anchor_and_drops_a_resolution() -> None:
     system = system_of(13, 18)
-    coarse = coarsen(system)
+    coarse, _ = coarsen(system)
     assert coarse.size == (7, 9)
     assert len(coarse.edges) == 2
     torch.testing.assert_close(coarse.anchor.sum(), system.anchor.sum())
@@ -68,13 +85,13 @@ def test_coarse_system_keeps_the_total_anchor_and_drops_a_resolution() -> None:
 def test_coarse_pooled_term_is_the_fine_one_on_blocks() -> None:
     fine = system_of(16, 16, levels=3)
     fine.edges[0] = (torch.zeros_like(fine.edges[0][0]), torch.zeros_like(fine.edges[0][1]))
-    coarse = coarsen(fine)
+    coarse, _ = coarsen(fine)
     x = torch.randn(1, 1, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     blocks = x.repeat_interleave(2, -1).repeat_interleave(2, -2)
     torch.testing.assert_close(4 * pool(fine.apply(blocks), 1), coarse.apply(x))
 
 
-@given(st.tuples(st.integers(12, 21), st.integers(12, 21)), st.sampled_from(["uniform", "random"]))
+@given(st.tuples(st.integers(12, 21), st.integers(12, 21)), st.sampled_from(["uniform", "random", "edges"]))
 def test_v_cycle_is_symmetric_and_positive(size: tuple[int, int], weights: str) -> None:
     system = system_of(*size, weights=weights, points=3)
     matrix = dense(Multigrid(system), *size)

@@ -136,21 +136,32 @@ class System:
             out += pool_transpose(flow, level, self.size)
         return out
 
+    def degree(self, level: int) -> Tensor:
+        """Sum of the weights of each cell's edges; [B, 1, h_r, w_r]."""
+        wx, wy = self.edges[level]
+        degree = self.anchor.new_zeros(*self.anchor.shape[:2], *level_size(*self.size, level))
+        degree[..., :, 1:] += wx
+        degree[..., :, :-1] += wx
+        degree[..., 1:, :] += wy
+        degree[..., :-1, :] += wy
+        return degree
+
     def diagonal(self) -> Tensor:
         """Diagonal of A; [B, 1, h, w]."""
-        out = self.anchor.clone()
-        for level, (wx, wy) in enumerate(self.edges):
+        out = self.anchor + self.degree(0)
+        for level in range(1, len(self.edges)):
             # A pixel of a block of n enters the block's mean with 1/n, and the diagonal with its square.
-            degree = self.anchor.new_zeros(*self.anchor.shape[:2], *level_size(*self.size, level))
-            degree[..., :, 1:] += wx
-            degree[..., :, :-1] += wx
-            degree[..., 1:, :] += wy
-            degree[..., :-1, :] += wy
-            if level:
-                share = pool_transpose(torch.ones_like(degree), level, self.size)
-                degree = pool_transpose(degree, level, self.size) * share
-            out += degree
+            degree = self.degree(level)
+            share = pool_transpose(torch.ones_like(degree), level, self.size)
+            out += pool_transpose(degree, level, self.size) * share
         return out
+
+    def pooled_row_sums(self) -> Tensor:
+        """Row sums of |A| without the anchor and the finest term: by Gershgorin, what bounds the pooled terms."""
+        out = torch.zeros_like(self.anchor)
+        for level in range(1, len(self.edges)):
+            out += pool_transpose(self.degree(level), level, self.size)
+        return out.mul_(2)
 
 
 def check_shapes(anchor: Tensor, maps: Sequence[Tensor], what: str) -> None:

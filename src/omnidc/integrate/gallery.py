@@ -33,14 +33,16 @@ def stepped_surface(
     batch: int = 1,
     levels: int = 3,
     points: int | float = 0.01,  # a count, or a share of the pixels when below 1
-    weights: Literal["uniform", "random"] = "uniform",
+    weights: Literal["uniform", "random", "edges"] = "uniform",
     noise: float = 0.01,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Problem:
     """A slanted wavy plane with discs in front of it; noisy gradients, random confidences, points anywhere.
 
-    "random" weights are sigmoid(3 N(0, 1)), at least 1e-3: three orders of magnitude from one edge to the next.
+    "random" weights are sigmoid(3 N(0, 1)), at least 1e-3: three orders of magnitude from one edge to the next. "edges"
+    are 1e-3 where the surface steps and 1 / levels elsewhere, as a network learns them: regions that hang together
+    inside and hardly with each other.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -66,7 +68,11 @@ def stepped_surface(
         g = join_edges(differences(pool(surface, level)))
         gradients.append(g + noise * randn(g))
         w = torch.full_like(g, 1 / levels)
-        edge_weights.append(torch.sigmoid(3 * randn(g)).clamp_min(1e-3) if weights == "random" else w)
+        if weights == "random":
+            w = torch.sigmoid(3 * randn(g)).clamp_min(1e-3)
+        elif weights == "edges":
+            w = torch.where(g.abs() > 0.05 * 2**level, 1e-3, w)
+        edge_weights.append(w)
     return Problem(
         gradients,
         surface,

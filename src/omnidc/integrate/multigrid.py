@@ -2,58 +2,40 @@
 
 Why the hierarchy closes on itself: under pooling by two, the level-r term of a grid is the level-(r − 1) term of the
 next coarser grid. So a coarse system has the same form with one resolution fewer, and only the finest term has to be
-approximated there: by half the sum of the fine edges that cross from one block to the next. The half is exact for
-smooth functions, which change half as fast from pixel to pixel as from block to block.
+approximated there, by the fine edges that cross from one block to the next (`transfer.coarse_edges`).
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from omnidc.integrate.energy import Edges, System
+from omnidc.integrate.energy import System
+from omnidc.integrate.transfer import Transfer, coarse_edges, neighbour_share, sum_pairs
 
 COARSEST_CELLS = 128  # at most so many unknowns are inverted densely
 JACOBI_DAMPING = 0.7
 
 
-def prolong(coarse: Tensor, size: tuple[int, int]) -> Tensor:
-    """Bilinear interpolation to twice the size (or one row or column less); constants stay constants."""
-    fine: Tensor = torch.ops.aten.upsample_bilinear2d(coarse, list(size), False, 2.0, 2.0)
-    return fine
+def coarsen(system: System) -> tuple[System, Transfer]:
+    """The system on the grid of half the size, and the way between the two."""
+    wx, wy = system.edges[0]
+    x_share = neighbour_share(wx, system.anchor)
+    y_share = neighbour_share(wy.mT, system.anchor.mT).mT
+    edges = [(coarse_edges(wx, x_share), coarse_edges(wy.mT, y_share.mT).mT), *system.edges[2:]]
+    if len(system.edges) > 1:
+        edges[0] = (edges[0][0] + system.edges[1][0], edges[0][1] + system.edges[1][1])
+    anchor = sum_pairs(sum_pairs(system.anchor, -1), -2)
+    return System(anchor, edges), Transfer(x_share, y_share)
 
 
-def restrict(fine: Tensor, size: tuple[int, int]) -> Tensor:
-    """The exact transpose of `prolong`; `size` is the coarse one."""
-    batch, channels, height, width = fine.shape
-    coarse: Tensor = torch.ops.aten.upsample_bilinear2d_backward(
-        fine, [height, width], [batch, channels, *size], False, 2.0, 2.0
-    )
-    return coarse
+def majorant(system: System) -> Tensor:
+    """A diagonal D with A ≤ 1.4 D, so that x + D⁻¹ (b − A x) smooths whatever the weights; [B, 1, h, w].
 
-
-def _sum_pairs(x: Tensor, dim: int) -> Tensor:
-    """Sum of neighbouring pairs along `dim` (−1 or −2); an odd last one stays alone."""
-    if x.shape[dim] % 2:
-        x = F.pad(x, (0, 1) if dim == -1 else (0, 0, 0, 1))
-    pairs = x.reshape(*x.shape[:-1], -1, 2) if dim == -1 else x.reshape(*x.shape[:-2], -1, 2, x.shape[-1])
-    return pairs.sum(dim)
-
-
-def coarsen_edges(edges: Edges) -> Edges:
-    """The finest term's edges as seen from the grid of half the size."""
-    wx, wy = edges
-    return 0.5 * _sum_pairs(wx[..., :, 1::2], -2), 0.5 * _sum_pairs(wy[..., 1::2, :], -1)
-
-
-def coarsen(system: System) -> System:
-    """The system on the grid of half the size."""
-    first, *rest = coarsen_edges(system.edges[0]), *system.edges[1:]
-    if rest:
-        first = (first[0] + rest[0][0], first[1] + rest[0][1])
-    anchor = _sum_pairs(_sum_pairs(system.anchor, -1), -2)
-    return System(anchor, [first, *rest[1:]])
+    The finest term is at most twice its diagonal, and 2 · 0.7 = 1.4. The pooled terms have a far smaller diagonal
+    than their largest eigenvalue and enter with their row sums.
+    """
+    return (system.anchor + system.degree(0)) / JACOBI_DAMPING + system.pooled_row_sums()
 
 
 class Multigrid:
@@ -61,10 +43,13 @@ class Multigrid:
 
     def __init__(self, system: System) -> None:
         self.systems = [system]
+        self.transfers: list[Transfer] = []
         while (size := self.systems[-1].size)[0] * size[1] > COARSEST_CELLS:
-            self.systems.append(coarsen(self.systems[-1]))
+            coarse, transfer = coarsen(self.systems[-1])
+            self.systems.append(coarse)
+            self.transfers.append(transfer)
         tiny = torch.finfo(system.anchor.dtype).tiny
-        self.smoothers = [JACOBI_DAMPING / s.diagonal().clamp_min(tiny) for s in self.systems[:-1]]
+        self.smoothers = [1 / majorant(s).clamp_min(tiny) for s in self.systems[:-1]]
         self.bottom = _dense_inverse(self.systems[-1])
 
     def __call__(self, residual: Tensor) -> Tensor:
@@ -73,10 +58,9 @@ class Multigrid:
     def _cycle(self, level: int, b: Tensor) -> Tensor:
         if level == len(self.smoothers):
             return torch.bmm(self.bottom, b.reshape(b.shape[0], -1, 1)).reshape(b.shape)
-        system, smoother = self.systems[level], self.smoothers[level]
+        system, smoother, transfer = self.systems[level], self.smoothers[level], self.transfers[level]
         x = smoother * b
-        coarse = restrict(b - system.apply(x), self.systems[level + 1].size)
-        x += prolong(self._cycle(level + 1, coarse), system.size)
+        x += transfer.prolong(self._cycle(level + 1, transfer.restrict(b - system.apply(x))))
         x += (b - system.apply(x)).mul_(smoother)
         return x
 

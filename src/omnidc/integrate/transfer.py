@@ -1,0 +1,104 @@
+"""Between a grid and the one of half its size: interpolation that minds weak edges and measurements.
+
+Bilinear interpolation gives a pixel 3/4 of its own block and 1/4 of the neighbouring one, in each direction. Here the
+neighbour's share is
+
+    a = ½ w_cross / (w_cross + w_inner + anchor),
+
+w_cross being the edge to the neighbouring block and w_inner the one to the pixel's partner in its own block. For equal
+weights that is bilinear; across a weak edge (a depth discontinuity) nothing is carried over; and a measured pixel takes
+its own block's value, for which the coarse grid has the same measurement. Without the last, learned weights with strong
+measurements took up to 50 iterations; with it, 15.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def sum_pairs(x: Tensor, dim: int) -> Tensor:
+    """Sum of neighbouring pairs along `dim` (−1 or −2); an odd last one stays alone."""
+    if x.shape[dim] % 2:
+        x = F.pad(x, (0, 1) if dim == -1 else (0, 0, 0, 1))
+    *front, height, width = x.shape
+    shape = (*front, height, width // 2, 2) if dim == -1 else (*front, height // 2, 2, width)
+    return x.reshape(shape).sum(dim)
+
+
+def neighbour_share(
+    w: Tensor,  # [B, 1, h, w - 1], edges along the last axis
+    anchor: Tensor,  # [B, 1, h, w]
+) -> Tensor:
+    """a of every pixel along the last axis, [B, 1, h, w]; 0 where there is no neighbouring block."""
+    edges = F.pad(w, (1, 1))
+    left, right = edges[..., :-1], edges[..., 1:]
+    first = torch.arange(anchor.shape[-1], device=w.device) % 2 == 0  # of its block: the neighbour is on the left
+    cross, inner = torch.where(first, left, right), torch.where(first, right, left)
+    return 0.5 * cross / (cross + inner + anchor).clamp_min(torch.finfo(w.dtype).tiny)
+
+
+def coarse_edges(
+    w: Tensor,  # [B, 1, h, w - 1], edges along the last axis
+    share: Tensor,  # [B, 1, h, w], `neighbour_share` of the same axis
+) -> Tensor:
+    """Edges between blocks along the last axis, [B, 1, ⌈h / 2⌉, ⌈w / 2⌉ - 1].
+
+    A step of 1 between two blocks is one of 1 − a − a′ over the edge that crosses: ½ for equal weights (what a smooth
+    function does), nearly 1 over a weak edge.
+    """
+    crossing = w[..., 1::2]
+    near, far = share[..., 1:-1:2], share[..., 2::2]
+    return sum_pairs(crossing * (1 - near - far), -2)
+
+
+class Transfer:
+    """Prolongation to a grid of `size` from the one of half its size, and its exact transpose."""
+
+    def __init__(
+        self,
+        x_share: Tensor,  # [B, 1, h, w]
+        y_share: Tensor,  # [B, 1, h, w]
+    ) -> None:
+        batch, _, height, width = x_share.shape
+        self.size = (height, width)
+        self.coarse = (-(-height // 2), -(-width // 2))
+        self._odd = (0, width % 2, 0, height % 2)
+
+        def blocks(weights: Tensor) -> Tensor:  # [B, 1, H, 2, W, 2]; pixels beyond an odd border weigh nothing
+            return F.pad(weights, self._odd).reshape(batch, 1, self.coarse[0], 2, self.coarse[1], 2)
+
+        self.own = blocks((1 - x_share) * (1 - y_share))
+        self.beside = blocks(x_share * (1 - y_share))
+        self.above = blocks((1 - x_share) * y_share)
+        self.across = blocks(x_share * y_share)
+
+    def prolong(self, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, h, w]
+        p = F.pad(coarse, (1, 1, 1, 1))
+        rows = (slice(None, -2), slice(1, -1), slice(2, None))  # the block above, the own one, the one below
+        beside = torch.stack([p[..., rows[1], rows[0]], p[..., rows[1], rows[2]]], -1)
+        above = torch.stack([p[..., rows[0], rows[1]], p[..., rows[2], rows[1]]], -2)
+        across = torch.stack(
+            [torch.stack([p[..., rows[y], rows[0]], p[..., rows[y], rows[2]]], -1) for y in (0, 2)], -3
+        )
+        fine = self.own * coarse[:, :, :, None, :, None]
+        fine.addcmul_(self.beside, beside[:, :, :, None])
+        fine.addcmul_(self.above, above[..., None])
+        fine.addcmul_(self.across, across)
+        height, width = self.coarse
+        return fine.reshape(coarse.shape[0], 1, 2 * height, 2 * width)[..., : self.size[0], : self.size[1]]
+
+    def restrict(self, fine: Tensor) -> Tensor:  # [B, 1, h, w] → [B, 1, H, W]
+        height, width = self.coarse
+        r = F.pad(fine, self._odd).reshape(fine.shape[0], 1, height, 2, width, 2)
+        out = fine.new_zeros(fine.shape[0], 1, height + 2, width + 2)
+        rows = (slice(None, -2), slice(1, -1), slice(2, None))
+        out[..., rows[1], rows[1]] += (self.own * r).sum((3, 5))
+        beside, above, across = (self.beside * r).sum(3), (self.above * r).sum(5), self.across * r
+        for k, side in ((0, 0), (1, 2)):
+            out[..., rows[1], rows[side]] += beside[..., k]
+            out[..., rows[side], rows[1]] += above[..., k, :]
+            out[..., rows[side], rows[0]] += across[:, :, :, k, :, 0]
+            out[..., rows[side], rows[2]] += across[:, :, :, k, :, 1]
+        return out[..., rows[1], rows[1]]
