@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+# Of a map padded by one cell: the neighbour before, the cell itself, the neighbour after, along either axis.
+BEFORE, SELF, AFTER = slice(None, -2), slice(1, -1), slice(2, None)
+
 
 def sum_pairs(x: Tensor, dim: int) -> Tensor:
     """Sum of neighbouring pairs along `dim` (−1 or −2); an odd last one stays alone."""
@@ -76,12 +79,9 @@ class Transfer:
 
     def prolong(self, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, h, w]
         p = F.pad(coarse, (1, 1, 1, 1))
-        rows = (slice(None, -2), slice(1, -1), slice(2, None))  # the block above, the own one, the one below
-        beside = torch.stack([p[..., rows[1], rows[0]], p[..., rows[1], rows[2]]], -1)
-        above = torch.stack([p[..., rows[0], rows[1]], p[..., rows[2], rows[1]]], -2)
-        across = torch.stack(
-            [torch.stack([p[..., rows[y], rows[0]], p[..., rows[y], rows[2]]], -1) for y in (0, 2)], -3
-        )
+        beside = torch.stack([p[..., SELF, BEFORE], p[..., SELF, AFTER]], -1)
+        above = torch.stack([p[..., BEFORE, SELF], p[..., AFTER, SELF]], -2)
+        across = torch.stack([torch.stack([p[..., y, BEFORE], p[..., y, AFTER]], -1) for y in (BEFORE, AFTER)], -3)
         fine = self.own * coarse[:, :, :, None, :, None]
         fine.addcmul_(self.beside, beside[:, :, :, None])
         fine.addcmul_(self.above, above[..., None])
@@ -93,12 +93,11 @@ class Transfer:
         height, width = self.coarse
         r = F.pad(fine, self._odd).reshape(fine.shape[0], 1, height, 2, width, 2)
         out = fine.new_zeros(fine.shape[0], 1, height + 2, width + 2)
-        rows = (slice(None, -2), slice(1, -1), slice(2, None))
-        out[..., rows[1], rows[1]] += (self.own * r).sum((3, 5))
+        out[..., SELF, SELF] += (self.own * r).sum((3, 5))
         beside, above, across = (self.beside * r).sum(3), (self.above * r).sum(5), self.across * r
-        for k, side in ((0, 0), (1, 2)):
-            out[..., rows[1], rows[side]] += beside[..., k]
-            out[..., rows[side], rows[1]] += above[..., k, :]
-            out[..., rows[side], rows[0]] += across[:, :, :, k, :, 0]
-            out[..., rows[side], rows[2]] += across[:, :, :, k, :, 1]
-        return out[..., rows[1], rows[1]]
+        for k, side in enumerate((BEFORE, AFTER)):
+            out[..., SELF, side] += beside[..., k]
+            out[..., side, SELF] += above[..., k, :]
+            out[..., side, BEFORE] += across[:, :, :, k, :, 0]
+            out[..., side, AFTER] += across[:, :, :, k, :, 1]
+        return out[..., SELF, SELF]
