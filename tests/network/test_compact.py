@@ -76,6 +76,30 @@ def test_a_warm_start_changes_the_iterations_and_not_the_depth(network: CompactN
     torch.testing.assert_close(warm.depth, cold.depth, rtol=1e-4, atol=1e-5)
 
 
+@torch.no_grad()
+def test_an_untrained_network_interpolates_slopes_between_points() -> None:
+    """Gradients start as those of the pre-fill, so that training begins at plain interpolation."""
+    network = CompactNetwork(SMALL).eval()
+    image, noise = scene(height=96, width=128)
+    y, x = torch.linspace(0, 1, 96)[:, None], torch.linspace(0, 1, 128)
+    truth = (0.5 * x + y).exp().expand(1, 1, 96, 128)
+    out = network(image, truth * (noise > 0))
+    inside = (..., slice(8, -8), slice(8, -8))
+    assert float((out.depth / truth - 1).abs()[inside].mean()) < 0.02
+
+
+@torch.no_grad()
+def test_gradients_grow_with_the_relief_that_the_points_show(network: CompactNetwork) -> None:
+    """log O → a log O gives a times the gradients, once the network may not look at the relief itself."""
+    image, sparse = scene(points=0.5)
+    sparse = sparse / sparse[sparse > 0].median()
+    network.join2.weight[:, -1] = 0  # the channel that tells the relief
+    flat = torch.where(sparse > 0, sparse.clamp_min(1e-9) ** 0.25, 0)
+    deep, shallow = network.fields(image, sparse), network.fields(image, flat)
+    for g, h in zip(deep.gradients, shallow.gradients, strict=True):
+        torch.testing.assert_close(4 * h, g, rtol=0, atol=0.02 * float(g.abs().max()))
+
+
 def test_every_parameter_learns_from_depth_scale_and_confidence() -> None:
     torch.manual_seed(0)
     network = CompactNetwork(SMALL)
@@ -95,7 +119,7 @@ def test_every_parameter_learns_from_depth_scale_and_confidence() -> None:
 def test_switches_of_the_ablations_make_smaller_networks() -> None:
     image, sparse = scene()
     plain = CompactNetwork(
-        CompactConfig(**{**SMALL.to_dict(), "resolutions": 1, "edge_weights": False, "prefill": False})
+        CompactConfig(**{**SMALL.to_dict(), "resolutions": 1, "edge_weights": False, "prefill": False, "relief": False})
     )
     out = plain(image, sparse)
     assert len(out.fields.gradients) == 1

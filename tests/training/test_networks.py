@@ -11,7 +11,7 @@ from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import load_network
 from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import NetworkConfig
-from omnidc.training.networks import build_network, export, initialise
+from omnidc.training.networks import build_network, export, freeze, initialise
 
 SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
 
@@ -53,3 +53,13 @@ def test_networks_that_are_none_are_refused() -> None:
         build_network(NetworkConfig("no_such_module:Net"))
     with pytest.raises(ConfigError, match="no DepthNetwork"):
         build_network(NetworkConfig("torch.nn:Identity"))
+
+
+def test_frozen_parameters_are_not_trained_and_unknown_ones_are_refused() -> None:
+    network = build_network(NetworkConfig("compact", SMALL))
+    freeze(network, ["encoder.stem", "encoder.blocks.0."])
+    still = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    assert still
+    assert all(name.startswith(("encoder.stem", "encoder.blocks.0.")) for name in still)
+    with pytest.raises(ConfigError, match="no parameter that begins with 'nothing'"):
+        freeze(network, ["nothing"])

@@ -2,10 +2,15 @@
 
 Most work is done at 1/4 resolution and coarser, but gradients are predicted from 1/2 on: the integrator is fast enough,
 and thin things survive there. Colour enters through EfficientNet-Lite0's pyramid; sparse depth enters at 1/2 without
-losing its sub-pixel place (space to depth), with a validity channel and a cheap harmonic pre-fill from our own
-integrator, and at every coarser level as mean log depth and density. The heads predict log-depth gradients and edge
-weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling and the Laplace
-scale of log depth.
+losing its sub-pixel place (space to depth), with a validity channel and a cheap dense pre-fill from our own integrator
+(`omnidc.network.prefill`), and at every coarser level as mean log depth and density. The heads predict log-depth
+gradients and edge weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling
+and the Laplace scale of log depth.
+
+Two things keep it from inventing relief that the points deny. Log depths enter divided by the spread of the scene, and
+gradients leave multiplied by it, so a shallow scene is to the network what a deep one is. And the gradients are
+corrections: a learned gate adds the slope of the pre-fill, so that where the photograph tells nothing, the result is
+plain interpolation.
 """
 
 from __future__ import annotations
@@ -20,13 +25,18 @@ from torch import Tensor, nn
 
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
+from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
-from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid, median_of_valid
+from omnidc.network.interface import DepthNetwork, Fields
+from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
+from omnidc.network.prefill import SPREAD, prefill
 from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
 PREFILL_FACTOR = 4  # the pre-fill is smooth, a coarser grid is enough
+ALPHA = 20.0  # weight of the measurements when training begins; it grew from the paper's 5 as fast as it could
+HIDDEN = 32  # channels between the two convolutions of the head at 1/2
+PLACES = 2 * FACTOR * FACTOR + 5  # channels of depth at 1/2
 
 
 @dataclass(frozen=True)
@@ -34,13 +44,14 @@ class CompactConfig:
     """Shape of the compact network."""
 
     architecture: str = "compact"
-    channels: tuple[int, int, int, int, int] = (32, 64, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
+    channels: tuple[int, int, int, int, int] = (24, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
     resolutions: int = 4  # R: gradients at 1/2, 1/4, 1/8, 1/16
     attention_blocks: int = 2
     heads: int = 6
     edge_weights: bool = True  # per-edge weights W_r; without, 1 / R everywhere
-    prefill: bool = True
-    rtol: float = 1e-4  # of the integrator; 1e-4 in log depth is far below what the eye or a metric sees
+    prefill: bool = True  # the dense first guess as input, and its slope under the gate
+    relief: bool = True  # depths in units of the scene's spread
+    rtol: float = 3e-4  # of the integrator; in log depth far below what the eye or a metric sees
 
     def __post_init__(self) -> None:
         if not 1 <= self.resolutions <= 4:
@@ -94,12 +105,12 @@ class AttentionBlock(nn.Module):
         return mapped
 
 
-def _head(inputs: int, hidden: int, outputs: int, bias: tuple[float, ...] = ()) -> nn.Sequential:
-    """Two convolutions; the last starts near zero, or near `bias`."""
-    last = nn.Conv2d(hidden, outputs, 1)
+def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
+    """Two convolutions; the last starts near `bias`."""
+    last = nn.Conv2d(hidden, len(bias), 1)
     with torch.no_grad():
         last.weight.normal_(std=1e-2)
-        last.bias.copy_(torch.tensor(bias or (0.0,) * outputs))  # type: ignore[union-attr]
+        last.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
     return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), last)
 
 
@@ -115,7 +126,7 @@ class CompactNetwork(DepthNetwork):
         c2, c4, c8, c16, c32 = config.channels
         e2, e4, e8, e16, e32 = CHANNELS
         self.encoder = EfficientNetLite0()
-        self.join2 = nn.Conv2d(e2 + 2 * FACTOR * FACTOR + 3, c2, 3, padding=1)
+        self.join2 = nn.Conv2d(e2 + PLACES, c2, 3, padding=1)
         self.to4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
         self.join4 = nn.Conv2d(e4 + 2, c4, 1)
         self.down4 = ResidualBlock(c4)
@@ -137,19 +148,31 @@ class CompactNetwork(DepthNetwork):
         self.from4 = nn.Conv2d(c4, c2, 1)
         self.up2 = ResidualBlock(c2)
 
-        per_edge = 4 if config.edge_weights else 2
-        self.gradient_heads = nn.ModuleList(_head(c, c // 2, per_edge) for c in (c2, c4, c8, c16)[: config.resolutions])
+        # Gradients in x and y, the gate of the pre-fill's slope (open at the start), edge weights in x and y.
+        gradient = (0.0, 0.0, 2.0, 0.0, 0.0) if config.edge_weights else (0.0, 0.0, 2.0)
         # Confidence logit of a measured cell and log Laplace scale: most points are right, and 5 % is a first guess.
-        self.point_head = _head(c2, c2, 2, bias=(2.0, math.log(0.05)))
-        self.mask_head = _head(c2, c2, 9 * FACTOR * FACTOR, bias=bilinear_logits(FACTOR))
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(5.0)))
+        point = (2.0, math.log(0.05))
+        self.outputs2 = (len(gradient), len(point), 9 * FACTOR * FACTOR)
+        self.head2 = _head(c2, HIDDEN, bias=(*gradient, *point, *bilinear_logits(FACTOR)))
+        self.gradient_heads = nn.ModuleList(
+            _head(c, c // 2, bias=gradient) for c in (c4, c8, c16)[: config.resolutions - 1]
+        )
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
         colour = self.encoder(imagenet(image))
         log_depth, valid = log_of_valid(sparse)
-        measured = torch.cat([log_depth, valid], dim=1)
+        filled, support, relief = self._prefill(log_depth, valid)
+        measured = torch.cat([log_depth / relief, valid], dim=1)
         cells, mask = downsample_sparse(sparse, FACTOR)
-        places = [F.pixel_unshuffle(measured, FACTOR), log_of_valid(cells)[0], mask, self._prefill(sparse)]
+        places = [
+            F.pixel_unshuffle(measured, FACTOR),
+            log_of_valid(cells)[0] / relief,
+            mask,
+            filled / relief,
+            support,
+            relief.log().expand_as(support),
+        ]
 
         x2 = self.join2(torch.cat([colour[0], *places], dim=1))
         x4 = self.down4(self.to4(x2) + self.join4(_with_points(colour[1], measured)))
@@ -161,18 +184,19 @@ class CompactNetwork(DepthNetwork):
         x4 = self.up4(x4 + _double(self.from8(x8)))
         x2 = self.up2(x2 + _double(self.from4(x4)))
 
+        at2, points, mask_logits = self.head2(x2).split(self.outputs2, dim=1)
+        heads = (head(features) for head, features in zip(self.gradient_heads, (x4, x8, x16), strict=False))
         gradients, weights = [], []
-        for head, features in zip(self.gradient_heads, (x2, x4, x8, x16), strict=False):
-            out = head(features)
-            gradients.append(2 * torch.tanh(out[:, :2] / 2))
+        for level, out in enumerate((at2, *heads)):
+            slope = join_edges(differences(pool(filled, level)))
+            gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + torch.sigmoid(out[:, 2:3]) * slope)
             if self.config.edge_weights:
-                weights.append((2 * torch.sigmoid(out[:, 2:]) + 1e-3) / self.config.resolutions)
-        points = self.point_head(x2)
+                weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
         return Fields(
             gradients=tuple(gradients),
             weights=tuple(weights) if weights else None,
             confidence=torch.sigmoid(points[:, :1]),
-            refinement={"mask": self.mask_head(x2), "log_scale": points[:, 1:]},
+            refinement={"mask": mask_logits, "log_scale": points[:, 1:], "start": filled},
         )
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
@@ -185,7 +209,7 @@ class CompactNetwork(DepthNetwork):
             fields.confidence,
             fields.weights,
             alpha=self.log_alpha.exp(),
-            start=start,
+            start=fields.refinement.get("start") if start is None else start,
             rtol=self.config.rtol,
         )
 
@@ -195,32 +219,16 @@ class CompactNetwork(DepthNetwork):
         log_scale = F.interpolate(fields.refinement["log_scale"], scale_factor=FACTOR, mode="bilinear")
         return depth, depth, depth * log_scale.exp()
 
-    def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
-        median = median_of_valid(sparse)
-        relative = sparse / median
-        fields = self.fields(image, relative)
-        log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())
-        depth, depth_init, scale = self.refine(fields, log_depth, relative)
-        return Prediction(
-            depth=depth * median,
-            depth_init=depth_init * median,
-            scale=scale * median,
-            fields=fields,
-            log_depth=log_depth,
-            median=median,
-            info=info,
-        )
-
-    @torch.no_grad()
-    def _prefill(self, sparse: Tensor) -> Tensor:
-        """Log depth of zero gradients through the measurements; a few iterations are enough to look at."""
-        cells, mask = downsample_sparse(sparse, PREFILL_FACTOR)
-        flat = cells.new_zeros(len(cells), 2, *cells.shape[-2:])
-        if self.config.prefill:
-            filled, _ = integrate([flat], log_of_valid(cells)[0], mask, rtol=3e-2, on_failure="ignore")
-        else:
-            filled = torch.zeros_like(cells)
-        return F.interpolate(filled, scale_factor=PREFILL_FACTOR // FACTOR, mode="bilinear")
+    def _prefill(self, log_depth: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Dense log depth and its support at 1/2, and the scene's relief relative to a common one, [B, 1, 1, 1]."""
+        guess = prefill(log_depth, valid, PREFILL_FACTOR)
+        scale = PREFILL_FACTOR // FACTOR
+        filled = F.interpolate(guess.log_depth, scale_factor=scale, mode="bilinear")
+        support = F.interpolate(guess.support, scale_factor=scale, mode="bilinear")
+        relief = guess.spread / SPREAD
+        if not self.config.prefill:
+            filled, support = torch.zeros_like(filled), torch.zeros_like(support)
+        return filled, support, relief if self.config.relief else torch.ones_like(relief)
 
 
 def bilinear_logits(factor: int) -> tuple[float, ...]:

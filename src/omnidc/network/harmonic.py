@@ -6,13 +6,12 @@ against it, and it keeps every tool of the package usable where no weights are i
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
-from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
+from omnidc.network.interface import DepthNetwork, Fields
+from omnidc.network.normalize import downsample_sparse, log_of_valid
 
 
 class HarmonicNetwork(DepthNetwork):
@@ -34,11 +33,3 @@ class HarmonicNetwork(DepthNetwork):
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         depth = F.interpolate(log_depth, scale_factor=4, mode="bilinear").exp()
         return depth, depth, None
-
-    def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
-        median = median_of_valid(sparse)
-        relative = sparse / median
-        fields = self.fields(image, relative)
-        log_depth, info = self.integrate(fields, relative, None if start is None else start - torch.log(median))
-        depth, depth_init, _ = self.refine(fields, log_depth, relative)
-        return Prediction(depth * median, depth_init * median, None, fields, log_depth, median, info)

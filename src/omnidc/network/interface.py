@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo
+from omnidc.network.normalize import median_of_valid
 
 
 @dataclass
@@ -81,10 +82,23 @@ class DepthNetwork(nn.Module, ABC):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return depth, depth_init and scale at full resolution, all relative to the median."""
 
-    @abstractmethod
     def forward(
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
         start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median: warm start for video
-    ) -> Prediction: ...
+    ) -> Prediction:
+        median = median_of_valid(sparse)
+        relative = sparse / median
+        fields = self.fields(image, relative)
+        log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())
+        depth, depth_init, scale = self.refine(fields, log_depth, relative)
+        return Prediction(
+            depth=depth * median,
+            depth_init=depth_init * median,
+            scale=None if scale is None else scale * median,
+            fields=fields,
+            log_depth=log_depth,
+            median=median,
+            info=info,
+        )

@@ -32,6 +32,7 @@ class NetworkConfig:
     start: str = ""  # checkpoint of the same network to start from; "" = from its own initialisation
     encoder: str = ""  # file with ImageNet weights for the encoder; "" = none
     encoder_sha256: str = ""  # its checksum; "" = any file
+    freeze: list[str] = field(default_factory=list)  # prefixes of parameter names that stay as they came
 
 
 @dataclass

@@ -35,7 +35,7 @@ from omnidc.training.distributed import World, join_world
 from omnidc.training.ema import Average
 from omnidc.training.journal import Journal
 from omnidc.training.losses import LossConfig
-from omnidc.training.networks import build_network, export, initialise
+from omnidc.training.networks import build_network, export, freeze, initialise
 from omnidc.training.samples import Batch, EpochPlan, Samples, make_loader, names_of, open_source, to_device
 from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
 from omnidc.training.validation import validate, write_picture
@@ -172,6 +172,8 @@ class Run:
 
         torch.manual_seed(config.seed)
         self.network = build_network(config.network)
+        if config.network.encoder or config.network.start:  # random weights are worth nothing untrained
+            freeze(self.network, config.network.freeze)
         self._check_sizes()
         if not resume:
             initialise(self.network, config.network)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,17 @@ def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
             network.load_state_dict(other.state_dict())
         except RuntimeError as error:
             raise CheckpointError(f"{config.start} holds another network than the configuration describes.") from error
+
+
+def freeze(network: DepthNetwork, prefixes: Sequence[str]) -> None:
+    """Parameters whose names begin so are not trained; what lies before them needs no backward pass either."""
+    names = dict(network.named_parameters())
+    for prefix in prefixes:
+        chosen = [parameter for name, parameter in names.items() if name.startswith(prefix)]
+        if not chosen:
+            raise ConfigError(f"network.freeze: the network has no parameter that begins with {prefix!r}.")
+        for parameter in chosen:
+            parameter.requires_grad_(False)
 
 
 def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:
