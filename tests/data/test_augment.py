@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, geometry
+from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, geometry, resize_depth
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 
@@ -15,39 +15,53 @@ EVERYTHING = AugmentConfig(
 )  # every effect on every picture
 
 
-def plane_frame(height: int = 60, width: int = 80) -> Frame:
+def plane_frame(axis: str = "x", height: int = 60, width: int = 80) -> Frame:
     """Depth and picture are linear in the pixel coordinates, so where a pixel came from can be read off."""
     y, x = np.mgrid[:height, :width].astype(np.float32)
     image = np.stack((x * 3, y * 3, np.full_like(x, 100)), axis=2).astype(np.uint8)
-    depth = 1 + x + 1000 * y
+    depth = 1 + (x if axis == "x" else y)
     depth[:5, :7] = 0
     intrinsics = np.array([[50.0, 0, 39.0], [0, 55.0, 31.0], [0, 0, 1]])
     return Frame(image=image, depth=depth.astype(np.float32), intrinsics=intrinsics, name="plane")
 
 
-@given(st.integers(0, 10_000), st.sampled_from([(60, 80), (48, 64), (30, 40), (90, 64), (64, 120)]))
-def test_geometry_keeps_picture_depth_and_intrinsics_together(seed: int, size: tuple[int, int]) -> None:
-    frame = plane_frame()
+@given(
+    st.integers(0, 10_000), st.sampled_from([(60, 80), (48, 64), (30, 40), (90, 64), (64, 120)]), st.sampled_from("xy")
+)
+def test_geometry_keeps_picture_depth_and_intrinsics_together(seed: int, size: tuple[int, int], axis: str) -> None:
+    frame = plane_frame(axis)
     result = geometry(frame, size, AugmentConfig(), np.random.default_rng(seed))
     assert result.image.shape == (*size, 3)
     assert result.depth is not None
     assert result.depth.shape == size
     assert result.intrinsics is not None
     assert frame.intrinsics is not None
-    v, u = np.nonzero(result.depth)
-    source_x = (result.depth[v, u] - 1) % 1000
-    source_y = (result.depth[v, u] - 1) // 1000
-    # the ray of each pixel must be that of the pixel its depth came from; mirrored pictures have mirrored rays
-    ray_x = (u - result.intrinsics[0, 2]) / result.intrinsics[0, 0]
-    ray_y = (v - result.intrinsics[1, 2]) / result.intrinsics[1, 1]
-    true_x = (source_x - frame.intrinsics[0, 2]) / frame.intrinsics[0, 0]
-    true_y = (source_y - frame.intrinsics[1, 2]) / frame.intrinsics[1, 1]
-    if np.corrcoef(ray_x, true_x)[0, 1] < 0:
-        true_x = -true_x
+    place = np.nonzero(result.depth)
+    source = result.depth[place] - 1
+    # the ray of each pixel must be that of the place its depth came from; mirrored pictures have mirrored rays
+    n = "xy".index(axis)
+    ray = (place[1 - n] - result.intrinsics[n, 2]) / result.intrinsics[n, n]
+    true = (source - frame.intrinsics[n, 2]) / frame.intrinsics[n, n]
+    if np.corrcoef(ray, true)[0, 1] < 0:
+        true = -true
     half = 0.51 * max(1.0, 60 / size[0], 80 / size[1])
-    assert np.abs(ray_x - true_x).max() * frame.intrinsics[0, 0] <= half
-    assert np.abs(ray_y - true_y).max() * frame.intrinsics[1, 1] <= half
+    assert np.abs(ray - true).max() * frame.intrinsics[n, n] <= half
     assert result.intrinsics[0, 0] > 0
+
+
+def test_enlarged_depth_has_no_stairs_on_surfaces_and_no_ramps_at_edges() -> None:
+    depth = np.full((20, 30), 2.0, dtype=np.float32) + 0.01 * np.arange(30, dtype=np.float32)
+    depth[:, 15:] += 3
+    depth[:4] = 0
+    large = resize_depth(depth, (40, 60))
+    row = large[30]
+    steps = np.diff(row)
+    assert np.argmax(steps) == 29
+    assert steps[29] > 2.9
+    away = np.abs(np.arange(59) - 29) > 3
+    np.testing.assert_allclose(steps[away][1:-1], 0.005, atol=1e-4)
+    assert not large[:8].any()
+    assert large[8:].min() >= 2
 
 
 def test_picture_and_depth_do_not_drift_apart_when_enlarged() -> None:
@@ -56,12 +70,12 @@ def test_picture_and_depth_do_not_drift_apart_when_enlarged() -> None:
     result = geometry(frame, (60, 80), config, np.random.default_rng(0))
     assert result.depth is not None
     seen = result.depth > 0
-    column = (result.depth[seen] - 1) % 1000
+    column = result.depth[seen] - 1
     drift = result.image[..., 0][seen] / 3 - column
     assert abs(drift[(column > 3) & (column < 76)].mean()) < 0.2
 
 
-def test_depth_values_are_never_mixed() -> None:
+def test_depths_beside_unknown_ones_are_never_mixed() -> None:
     frame = plane_frame()
     assert frame.depth is not None
     frame.depth[::2] = 0

@@ -11,7 +11,7 @@ from omnidc.data.mixture import Mixture, Source
 from omnidc.data.shards import Shards
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
-from omnidc.training.samples import EpochPlan, Request, Samples, make_loader, names_of, open_source
+from omnidc.training.samples import EpochPlan, Request, Samples, edge_share, make_loader, names_of, open_source
 
 
 def sources(shard: Path) -> list[Source]:
@@ -55,6 +55,28 @@ def test_batch_has_one_size_and_sizes_change_between_steps(shard: Path) -> None:
     sizes = [{(request.height, request.width) for request in batch} for batch in everything]
     assert all(len(size) == 1 for size in sizes)
     assert set.union(*sizes) == {(32, 48), (48, 64)}
+
+
+def test_edges_are_counted_on_both_sides_and_not_beside_unknown_depth() -> None:
+    depth = np.ones((10, 20), np.float32)
+    depth[:, 10:] = 2
+    assert edge_share(depth) == pytest.approx(2 / 20)
+    depth[:, 10] = 0
+    assert edge_share(depth) == 0
+    assert edge_share(depth.T) == 0
+
+
+def test_a_thicket_of_edges_is_replaced_by_another_view(shard: Path) -> None:
+    """Two frames, one of which is nothing but edges: every sample comes from the other."""
+    image = np.zeros((64, 96, 3), np.uint8)
+    thicket = np.where(np.indices((64, 96)).sum(0) // 2 % 2, 1.0, 3.0).astype(np.float32)
+    frames = [Frame(image, depth, name=name) for depth, name in ((thicket, "thicket"), (0 * thicket + 2, "wall"))]
+    config = tiny_config(shard)
+    config.data.max_edges = 0.15
+    samples = Samples([Source("two", frames, np.arange(2))], config.data, config.augment, seed=0)
+    made = [samples[Request(step=step, slot=0, height=32, width=48, source=0, index=0)] for step in range(4)]
+    assert {sample["name"] for sample in made} == {"wall"}
+    assert all(sample["replaced"] for sample in made)
 
 
 def test_sample_depends_on_seed_step_and_slot_only(shard: Path) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 
+SMOOTH = 1.05  # ratio of neighbouring depths up to which they are one surface
 Image = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
@@ -45,11 +46,28 @@ class AugmentConfig:
                 raise ConfigError(f"augment.{name} is a probability: it must lie between 0 and 1.")
 
 
+def resize_depth(
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
+    size: tuple[int, int],  # height, width
+) -> npt.NDArray[np.float32]:
+    """Depth at another size: interpolated on smooth surfaces, which nearest pixels would turn into stairs, and taken
+    from the nearest pixel at edges and beside unknown depth, so that edges stay sharp and 0 stays 0."""
+    height, width = size
+    # plain INTER_NEAREST takes the corner of a pixel, half a pixel beside what the picture shows
+    nearest = np.asarray(cv2.resize(depth, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.float32)
+    if depth.shape[0] >= height and depth.shape[1] >= width:
+        return nearest
+    square = np.ones((3, 3), np.uint8)
+    edge = (cv2.dilate(depth, square) > SMOOTH * cv2.erode(depth, square)).astype(np.uint8)
+    smooth = cv2.resize(edge, (width, height), interpolation=cv2.INTER_NEAREST_EXACT) == 0
+    linear = cv2.resize(depth, (width, height), interpolation=cv2.INTER_LINEAR)
+    return np.where(smooth, linear, nearest).astype(np.float32)
+
+
 def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np.random.Generator) -> Frame:
     """A random window of the frame, enlarged or reduced to `size` = (height, width), perhaps mirrored.
 
-    Depth is taken from the nearest pixel, so that 0 stays 0 and edges stay sharp; its values do not change with the
-    zoom. Intrinsics follow the pixels.
+    Depth values do not change with the zoom. Intrinsics follow the pixels.
     """
     height, width = size
     cover = max(height / frame.height, width / frame.width)
@@ -64,9 +82,7 @@ def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np
         smooth = cv2.INTER_AREA if rows > height else cv2.INTER_LINEAR
         image = np.asarray(cv2.resize(image, (width, height), interpolation=smooth), dtype=np.uint8)
         if depth is not None:
-            # plain INTER_NEAREST takes the corner of a pixel, half a pixel beside what the picture shows
-            exact = cv2.resize(depth, (width, height), interpolation=cv2.INTER_NEAREST_EXACT)
-            depth = np.asarray(exact, dtype=np.float32)
+            depth = resize_depth(depth, (height, width))
     intrinsics = frame.intrinsics
     if intrinsics is not None:
         sx, sy = width / columns, height / rows

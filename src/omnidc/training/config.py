@@ -45,6 +45,7 @@ class DataConfig:
     noise: str = "0~0.05"  # rate of outliers for terms of the pattern without noise of their own; "" = none
     hold_out: float = 0.02  # share of scenes kept for validation
     min_points: int = 20  # a sample with fewer measurements is replaced
+    max_edges: float = 1.0  # a sample with a larger share of pixels at depth edges (leaves, grass) is replaced
     range_limit: float = 0.0  # depths below farthest / this are unknown; 0 = no limit (the release: 100)
     workers: int = 1  # processes that load data; 0 = none
     prefetch: int = 3  # batches each of them prepares ahead

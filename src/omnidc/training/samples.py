@@ -29,6 +29,7 @@ from omnidc.patterns import Pattern, parse
 from omnidc.training.config import DataConfig
 
 ATTEMPTS = 20
+EDGE = 0.05  # of log depth, as in the evaluation
 Batch = dict[
     str, Any
 ]  # image uint8 [B, 3, H, W], sparse and truth [B, 1, H, W], noise bool [B, 1, H, W], name, replaced
@@ -65,6 +66,7 @@ class Samples(Dataset[Batch]):
         self.augment = augment
         self.seed = seed
         self.min_points = data.min_points
+        self.max_edges = data.max_edges
         self.range_limit = data.range_limit
         self.pattern: Pattern = parse(data.pattern, noise=data.noise or None)
 
@@ -82,19 +84,21 @@ class Samples(Dataset[Batch]):
                 continue
             if sample is not None:
                 return {**sample, "replaced": attempt}
-            reason = "too few measurements"
+            reason = "too few measurements or too many edges"
         raise InputError(
             f"{ATTEMPTS} frames of {source.name!r} in a row gave no usable sample, the last because: {reason}"
         )
 
     def _make(self, frame: Frame, size: tuple[int, int], rng: np.random.Generator) -> Batch | None:
-        """One sample, or None if the sensor saw too little."""
+        """One sample, or None if the sensor saw too little or the view is a thicket."""
         view = geometry(frame, size, self.augment, rng)
         if view.depth is None:
             raise InputError(f"Frame {frame.name!r} has no dense depth to train on.")
         truth = np.where(np.isfinite(view.depth) & (view.depth > 0), view.depth, np.float32(0))
         if self.range_limit:
             truth[truth < truth.max() / self.range_limit] = 0
+        if self.max_edges < 1 and edge_share(truth) > self.max_edges:
+            return None
         measured = self.pattern(truth, view.image, rng)
         if np.count_nonzero(measured.sparse) < self.min_points:
             return None
@@ -106,6 +110,19 @@ class Samples(Dataset[Batch]):
             "noise": torch.from_numpy(np.ascontiguousarray(measured.noise))[None],
             "name": frame.name,
         }
+
+
+def edge_share(depth: npt.NDArray[np.float32]) -> float:  # [H, W], 0 = unknown
+    """Share of the pixels whose depth differs by more than `EDGE` from that of a neighbour, both being known."""
+    known = depth > 0
+    log = np.log(np.where(known, depth, 1))
+    edge = np.zeros_like(known)
+    for axis in (0, 1):
+        here, there = (np.s_[1:], np.s_[:-1]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :-1])
+        jump = (np.abs(log[here] - log[there]) > EDGE) & known[here] & known[there]
+        edge[here] |= jump
+        edge[there] |= jump
+    return float(edge.mean())
 
 
 class EpochPlan(Sampler[list[Request]]):
