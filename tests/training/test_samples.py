@@ -70,7 +70,7 @@ def test_a_thicket_of_edges_is_replaced_by_another_view(shard: Path) -> None:
     """Two frames, one of which is nothing but edges: every sample comes from the other."""
     image = np.zeros((64, 96, 3), np.uint8)
     thicket = np.where(np.indices((64, 96)).sum(0) // 2 % 2, 1.0, 3.0).astype(np.float32)
-    frames = [Frame(image, depth, name=name) for depth, name in ((thicket, "thicket"), (0 * thicket + 2, "wall"))]
+    frames = [Frame(image, depth=depth, name=name) for depth, name in ((thicket, "thicket"), (0 * thicket + 2, "wall"))]
     config = tiny_config(shard)
     config.data.max_edges = 0.15
     samples = Samples([Source("two", frames, np.arange(2))], config.data, config.augment, seed=0)
