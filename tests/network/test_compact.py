@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
-from omnidc.network.compact import CompactConfig, CompactNetwork, bilinear_logits
+from omnidc.network.compact import COARSE, CompactConfig, CompactNetwork, bilinear_logits
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
 from omnidc.network.upsample import convex_upsample
 
@@ -93,7 +93,7 @@ def test_gradients_grow_with_the_relief_that_the_points_show(network: CompactNet
     """log O → a log O gives a times the gradients, once the network may not look at the relief itself."""
     image, sparse = scene(points=0.5)
     sparse = sparse / sparse[sparse > 0].median()
-    network.join2.weight[:, -1] = 0  # the channel that tells the relief
+    network.join2.weight[:, -1 - COARSE] = 0  # the channel that tells the relief
     flat = torch.where(sparse > 0, sparse.clamp_min(1e-9) ** 0.25, 0)
     deep, shallow = network.fields(image, sparse), network.fields(image, flat)
     for g, h in zip(deep.gradients, shallow.gradients, strict=True):

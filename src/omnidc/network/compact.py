@@ -34,9 +34,10 @@ from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
 PREFILL_FACTOR = 4  # the pre-fill is smooth, a coarser grid is enough
-ALPHA = 20.0  # weight of the measurements when training begins; it grew from the paper's 5 as fast as it could
+ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
-PLACES = 2 * FACTOR * FACTOR + 5  # channels of depth at 1/2
+COARSE = 3  # grids of the pre-fill, coarsest first, from which each measurement's distance is told
+PLACES = 2 * FACTOR * FACTOR + 5 + COARSE  # channels of depth at 1/2
 
 
 @dataclass(frozen=True)
@@ -162,16 +163,19 @@ class CompactNetwork(DepthNetwork):
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
         colour = self.encoder(imagenet(image))
         log_depth, valid = log_of_valid(sparse)
-        filled, support, relief = self._prefill(log_depth, valid)
+        filled, support, relief, coarse = self._prefill(log_depth, valid)
         measured = torch.cat([log_depth / relief, valid], dim=1)
         cells, mask = downsample_sparse(sparse, FACTOR)
+        nearest = log_of_valid(cells)[0]
         places = [
             F.pixel_unshuffle(measured, FACTOR),
-            log_of_valid(cells)[0] / relief,
+            nearest / relief,
             mask,
             filled / relief,
             support,
             relief.log().expand_as(support),
+            # what a measurement differs by from its surroundings: outliers stand out
+            *((nearest - around) * mask / relief for around in coarse),
         ]
 
         x2 = self.join2(torch.cat([colour[0], *places], dim=1))
@@ -219,16 +223,17 @@ class CompactNetwork(DepthNetwork):
         log_scale = F.interpolate(fields.refinement["log_scale"], scale_factor=FACTOR, mode="bilinear")
         return depth, depth, depth * log_scale.exp()
 
-    def _prefill(self, log_depth: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Dense log depth and its support at 1/2, and the scene's relief relative to a common one, [B, 1, 1, 1]."""
+    def _prefill(self, log_depth: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """At 1/2: dense log depth, its support, the scene's relief relative to a common one [B, 1, 1, 1], and the
+        coarsest guesses."""
         guess = prefill(log_depth, valid, PREFILL_FACTOR)
-        scale = PREFILL_FACTOR // FACTOR
-        filled = F.interpolate(guess.log_depth, scale_factor=scale, mode="bilinear")
-        support = F.interpolate(guess.support, scale_factor=scale, mode="bilinear")
-        relief = guess.spread / SPREAD
+        maps = [guess.log_depth, guess.support, *guess.coarse[:COARSE]]
         if not self.config.prefill:
-            filled, support = torch.zeros_like(filled), torch.zeros_like(support)
-        return filled, support, relief if self.config.relief else torch.ones_like(relief)
+            maps = [torch.zeros_like(one) for one in maps]
+        scale = PREFILL_FACTOR // FACTOR
+        filled, support, *coarse = (F.interpolate(one, scale_factor=scale, mode="bilinear") for one in maps)
+        relief = guess.spread / SPREAD
+        return filled, support, relief if self.config.relief else torch.ones_like(relief), coarse
 
 
 def bilinear_logits(factor: int) -> tuple[float, ...]:

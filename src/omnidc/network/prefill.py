@@ -33,6 +33,7 @@ class Prefill:
     log_depth: Tensor  # [B, 1, h, w], dense
     support: Tensor  # [B, 1, h, w] in [0, 1], share of the grids whose cell here was measured: 1 at a point, 0 far away
     spread: Tensor  # [B, 1, 1, 1] > 0, relief of the scene: about the standard deviation of its log depth
+    coarse: list[Tensor]  # the guesses on the coarser grids, coarsest first, each enlarged to [B, 1, h, w]
 
 
 @torch.no_grad()
@@ -45,7 +46,7 @@ def prefill(
     filled: Tensor | None = None
     support = torch.zeros_like(log_depth)
     cell = COARSEST
-    levels = 0
+    grids: list[Tensor] = []
     while cell >= factor:
         share = F.avg_pool2d(valid, cell, ceil_mode=True)
         observed = F.avg_pool2d(log_depth * valid, cell, ceil_mode=True) / share.clamp_min(1e-9)
@@ -58,10 +59,15 @@ def prefill(
         flat = observed.new_zeros(len(observed), 2, *observed.shape[-2:])
         missing, _ = integrate([flat], (observed - base) * mask, mask, rtol=3e-2, on_failure="ignore")
         filled, support = base + missing, known
+        grids.append(filled)
         cell //= 2
-        levels += 1
     assert filled is not None
-    return Prefill(filled, support / levels, _spread(filled, valid))
+    height, width = filled.shape[-2:]
+    coarse = [
+        F.interpolate(grid, scale_factor=2 ** (len(grids) - 1 - level), mode="bilinear")[..., :height, :width]
+        for level, grid in enumerate(grids[:-1])
+    ]
+    return Prefill(filled, support / len(grids), _spread(filled, valid), coarse)
 
 
 def _spread(filled: Tensor, valid: Tensor) -> Tensor:
