@@ -47,8 +47,8 @@ def render(
     assets: Annotated[Path | None, typer.Option("--assets", help=ASSETS_HELP)] = None,
     with_copyleft: Annotated[bool, typer.Option("--with-copyleft", help=COPYLEFT_HELP)] = False,
     wide_driving: Annotated[
-        bool, typer.Option("--wide-driving", help="Driving views in the shape of 1242x375, as many pixels as others.")
-    ] = False,
+        float, typer.Option("--wide-driving", help="Share of driving views in the shape of 1242x375, as many pixels.")
+    ] = 0.5,
 ) -> None:
     """Render frames with exact depth, normals, sky and intrinsics into shards. Ctrl-C stops; the same call goes on."""
     import signal
