@@ -80,6 +80,15 @@ def sweep_begun(settings: Settings, shard: int | None = None) -> None:
         path.unlink(missing_ok=True)
 
 
+def end_with(parent: int, settings: Settings, shard: int, folder: Path) -> None:
+    """End this process when its parent is gone (Cycles lets other threads run while it renders)."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    sweep_begun(settings, shard)
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    os._exit(1)
+
+
 def finished_shards(settings: Settings, manifest: Manifest) -> dict[int, int]:
     """Shards that are whole on disk, whoever wrote them down: number → frames. Damaged ones are made again."""
     found = {}
@@ -111,7 +120,7 @@ class Run:
         self.settings, self.count, self.workers, self.report, self.launch = settings, count, workers, report, launch
         self.manifest = load_manifest(settings) or Manifest(settings)
         self._lock = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: dict[subprocess.Popen[str], int] = {}  # and their shards
         self._problems: queue.Queue[Exception] = queue.Queue()
         self._stopped = False
         self._held = hold_output(Path(settings.folder))
@@ -166,7 +175,7 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             process = self.launch(self.settings, shard, folder)
-            self._processes.add(process)
+            self._processes[process] = shard
         assert process.stdout is not None
         for line in process.stdout:
             if not line.startswith(MARK):
@@ -181,7 +190,7 @@ class Run:
             self.report(event)
         process.wait()
         with self._lock:
-            self._processes.discard(process)
+            self._processes.pop(process)
         shutil.rmtree(folder, ignore_errors=True)
         if not complete:
             sweep_begun(self.settings, shard)
@@ -201,10 +210,10 @@ class Run:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
-            for process in self._processes:
+            for process, shard in self._processes.items():
                 process.kill()
-        for thread in threads:
-            thread.join(GRACE)
+                process.wait()
+                sweep_begun(self.settings, shard)
         self._scratch.close()
         self._held.close()
 

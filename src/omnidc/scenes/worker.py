@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -19,7 +18,7 @@ from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
 from omnidc.scenes.camera import choose_view, fault
 from omnidc.scenes.develop import add_haze, develop
-from omnidc.scenes.generate import MARK, sweep_begun
+from omnidc.scenes.generate import MARK, end_with
 from omnidc.scenes.manifest import Settings, frame_key
 from omnidc.scenes.materials import Kit
 from omnidc.scenes.normals import normals_of
@@ -72,15 +71,6 @@ def _render_scene(
         event = {"event": "frame" if why is None else "refused", "scene": number, "world": scene.world, "why": why}
         report({**event, "cpu": round(now - started, 3)})
         started = now
-
-
-def end_with(parent: int, settings: Settings, shard: int, folder: Path) -> None:
-    """End this process when its parent is gone (Cycles lets other threads run while it renders)."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    sweep_begun(settings, shard)
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    os._exit(1)
 
 
 def main() -> None:
