@@ -67,7 +67,7 @@ def _stand(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
         thing = small_thing(rng, kit, theme, float(min(wide, deep)))
         if max(thing.width, thing.depth) < min(spot.width, spot.depth):
             thing.stand(scene, spot.x, y, float(tall), float(rng.normal(0, 0.6)))
-    for _ in range(int(rng.integers(8, 30))):
+    for _ in range(int(rng.integers(12, 40))):
         chance = rng.random()
         scale = float(rng.uniform(0.8, 2.2))
         if chance < 0.12:
@@ -156,7 +156,7 @@ def _above(scene: Scene, rng: Rng, kit: Kit) -> None:
         scene.add(grid(xs, ys, heights), kit.material(rng, "fabric" if rng.random() < 0.5 else "photo"), (0, 0, 0.002))
         return
     low = float(rng.uniform(0.05, 0.15))
-    drop_things(scene, rng, kit, HeightField.flat(1.6), 0.55, int(rng.integers(15, 60)), (low, 2.5 * low))
+    drop_things(scene, rng, kit, HeightField.flat(1.6), 0.5, int(rng.integers(25, 90)), (low, 2.5 * low))
 
 
 def build_display(rng: Rng, kit: Kit) -> Scene:

@@ -58,7 +58,9 @@ class Tally:
 def launch_worker(settings: Settings, shard: int, folder: Path) -> subprocess.Popen[str]:
     """Start the process that renders one shard; it reads its job from `folder` and reports on its output."""
     job = folder / "job.json"
-    job.write_text(json.dumps({"settings": settings.to_json(), "shard": shard, "parent": os.getpid()}), encoding="utf-8")
+    job.write_text(
+        json.dumps({"settings": settings.to_json(), "shard": shard, "parent": os.getpid()}), encoding="utf-8"
+    )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "omnidc.scenes.worker", str(job)],
