@@ -12,7 +12,7 @@ from PIL import Image
 from omnidc.errors import FileError
 from omnidc.scenes import acquire as acquiring
 from omnidc.scenes.acquire import acquire, acquire_missing, advice, complaint, missing, shrink
-from omnidc.scenes.assets import KINDS, ROLES, SOURCES, open_library, parse_catalogue
+from omnidc.scenes.assets import KINDS, ROLES, SOURCES, Source, open_library, parse_catalogue
 from omnidc.scenes.materials import TILES, Kit
 from omnidc.scenes.objfile import read_obj, standing
 from omnidc.scenes.textures import MAKERS, synthesise

@@ -127,9 +127,7 @@ def setup(
     if importlib.util.find_spec("bpy") is None:
         typer.echo('Blender is missing: pip install "omnidc[scenes]" (needs Python 3.11).')
     if failed:
-        raise OmnidcError(
-            f"Could not get {', '.join(failed)}; the reasons are above. Rendering works without; or try again."
-        )
+        raise OmnidcError(f"Could not get {', '.join(failed)} (why, see above); rendering works without, or try again.")
 
 
 def preview(

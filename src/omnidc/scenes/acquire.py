@@ -234,7 +234,7 @@ def acquire(source: Source, root: Path, archives: Sequence[Path]) -> None:
 
 
 def acquire_missing(root: Path, copyleft: bool, say: Callable[[str], None]) -> list[str]:
-    """Bring all missing sources, each package asked for once; returns the packages that could not be had, and of what."""
+    """Bring all missing sources, each package asked for once; returns the packages that could not be had."""
     root.mkdir(parents=True, exist_ok=True)
     for left in [*root.glob(".download-*"), *root.glob(".fetch-*")]:  # by a call that was killed
         shutil.rmtree(left, ignore_errors=True)

@@ -28,7 +28,7 @@ DENSE = 0.6  # share of known depth from which edges are counted
 class Figures:
     """Of one frame or a group. histogram sums to 1 over known pixels; edges is NaN where depth is too sparse.
 
-    relief: (95th − 5th percentile) / median of depth, of a group its median. shallow: share of frames with little of it.
+    relief: (95th − 5th percentile) / median of depth, of a group its median. shallow: share of frames below 0.5.
     """
 
     frames: int
