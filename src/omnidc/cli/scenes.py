@@ -83,7 +83,7 @@ def render(
                 bar.update()
             elif event["event"] == "retry":
                 bar.update(-event["frames"])
-                bar.write(f"The worker of shard {event['shard']} died; it is rendered again.")
+                bar.write(f"The worker of shard {event['shard']} died ({event['why']}); it is rendered again.")
             elif event["event"] == "failed":
                 bar.write(f"Scene {event['scene']} failed and is left out:\n{event['why']}")
 

@@ -86,7 +86,7 @@ def _stand(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
 
 def _boards(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
     """Panels, pictures and books that lean against the wall, one row before the other."""
-    rows = int(rng.integers(1, 4))
+    rows = int(rng.integers(2, 5))
     for row in range(rows):
         foot = -depth * (row + rng.uniform(0.4, 0.9)) / rows
         x = -1.2 + rng.uniform(0, 0.5)

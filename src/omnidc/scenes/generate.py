@@ -151,7 +151,7 @@ class Run:
             self.stop()
 
     def _render(self, shard: int) -> None:
-        words: list[str] = []
+        said = "nothing"
         for _ in range(ATTEMPTS):
             tally, complete, words = self._attempt(shard)
             if complete:
@@ -163,8 +163,8 @@ class Run:
                 return
             with self._lock:
                 self.frames -= tally.frames
-            self.report({"event": "retry", "shard": shard, "frames": tally.frames})
-        said = " | ".join(words[-3:]) or "nothing"
+            said = " | ".join(words[-3:]) or "nothing"
+            self.report({"event": "retry", "shard": shard, "frames": tally.frames, "why": said})
         raise FileError(f"The worker of shard {shard} died twice; its last words: {said}.")
 
     def _attempt(self, shard: int) -> tuple[Tally, bool, list[str]]:
@@ -190,7 +190,8 @@ class Run:
                 with self._lock:
                     self.frames += 1
             self.report(event)
-        process.wait()
+        if process.wait() < 0:
+            words.append(f"ended by signal {-process.returncode}")
         with self._lock:
             self._processes.pop(process)
         shutil.rmtree(folder, ignore_errors=True)
