@@ -22,6 +22,7 @@ from omnidc.scenes.develop import add_haze, develop
 from omnidc.scenes.materials import Kit
 from omnidc.scenes.normals import normals_of
 from omnidc.scenes.render import Renderer
+from omnidc.scenes.scratch import Scratch
 from omnidc.scenes.worlds import MIX, build_scene
 
 STAGES = ("describe", "build", "choose", "render", "write")
@@ -41,7 +42,8 @@ def main() -> None:
     width, height = map(int, options.size.split("x"))
     stage = Stage()
     kit = Kit(open_library(options.assets, skies=skies_folder()))
-    renderer = Renderer(options.samples)
+    scratch = Scratch()
+    renderer = Renderer(options.samples, scratch.folder)
     lines, mixed = [], 0.0
     worlds = options.worlds.split(",")
     for world in worlds:
@@ -86,7 +88,7 @@ def main() -> None:
     rate = 2 * 3600 / mixed
     print(f"mix: {mixed:.2f} CPU-s a frame, {rate:.0f} frames an hour on two free cores; {mixed / BAR:.2f} of the bar")
     sys.stdout.flush()
-    renderer.close()
+    scratch.close()
     os._exit(0)  # Blender's own clean-up can hang
 
 

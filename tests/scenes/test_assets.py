@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from omnidc.errors import FileError
-from omnidc.scenes.acquire import acquire, advice, missing, shrink
-from omnidc.scenes.assets import KINDS, ROLES, SOURCES, open_library, parse_catalogue
+from omnidc.scenes import acquire as acquiring
+from omnidc.scenes.acquire import acquire, acquire_missing, advice, complaint, missing, shrink
+from omnidc.scenes.assets import KINDS, ROLES, SOURCES, Source, open_library, parse_catalogue
 from omnidc.scenes.materials import TILES, Kit
 from omnidc.scenes.objfile import read_obj, standing
 from omnidc.scenes.textures import MAKERS, synthesise
@@ -169,6 +170,50 @@ def test_a_package_without_what_is_used_of_it_leaves_nothing(tmp_path: Path) -> 
     with pytest.raises(FileError, match="miniworld"):
         acquire(source, tmp_path / "assets", [archive])
     assert list((tmp_path / "assets").iterdir()) == []
+
+
+def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_others_are_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def download(source: Source, folder: Path) -> list[Path]:
+        asked.append(source.package)
+        if source.package != "miniworld":
+            raise FileError("`tool` failed: E: no network.")
+        archive = folder / "miniworld.whl"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("miniworld/textures/brick.png", "x")
+        return [archive]
+
+    monkeypatch.setattr(acquiring, "download", download)
+    monkeypatch.setattr(acquiring.shutil, "which", lambda tool: None if tool == "npm" else f"/bin/{tool}")
+    (tmp_path / ".download-killed").mkdir()
+    said: list[str] = []
+    failed = acquire_missing(tmp_path, False, said.append)
+    assert sorted(asked) == ["miniworld", "pybullet", "robosuite", "sweethome3d-furniture"]
+    assert "Debian sweethome3d-furniture" in failed
+    assert "npm @pmndrs/assets" in failed
+    assert not any("miniworld" in name for name in failed)
+    assert any("need npm, not found here" in line for line in said)
+    assert [path.name for path in tmp_path.iterdir()] == ["miniworld"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("npm error code E404\nnpm error 404 Not Found\nnpm error A complete log is in: /x", "npm error 404 Not Found"),
+        (
+            "ERROR: No matching distribution found for x\n[notice] a new pip",
+            "ERROR: No matching distribution found for x",
+        ),
+        ("Reading\nE: Unable to locate package x", "E: Unable to locate package x (is `apt-get update` needed?)"),
+        ("something odd.", "something odd"),
+        ("", "no message"),
+    ],
+)
+def test_a_tool_that_fails_is_quoted_where_it_says_why(said: str, told: str) -> None:
+    assert complaint(said) == told
 
 
 def test_obj_polygons_become_triangles_and_stand_on_the_floor(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.scenes import camera
-from omnidc.scenes.camera import choose_view, draw_view, fault, frame_size, intrinsics, look_at, score
+from omnidc.scenes.camera import choose_view, draw_view, fault, intrinsics, look_at, score, wide_size
 from omnidc.scenes.description import Rng, Scene, Viewpoint
 
 numbers = st.floats(-5, 5)
@@ -41,11 +41,19 @@ def test_the_lens_spans_its_angle_from_edge_to_edge_of_the_larger_side(size: tup
 
 
 def test_wide_driving_views_have_the_shape_of_kitti_and_as_many_pixels() -> None:
-    width, height = frame_size(320, 240, "driving", True)
+    width, height = wide_size(320, 240)
     assert width / height == pytest.approx(1242 / 375, rel=0.02)
     assert width * height == pytest.approx(320 * 240, rel=0.05)
-    assert frame_size(320, 240, "indoor", True) == (320, 240)
-    assert frame_size(320, 240, "driving", False) == (320, 240)
+    rng = np.random.default_rng(0)
+    for lens, share, sizes in (
+        ("driving", 1.0, {(width, height)}),
+        ("driving", 0.5, {(width, height), (320, 240)}),
+        ("driving", 0.0, {(320, 240)}),
+        ("indoor", 1.0, {(320, 240)}),
+    ):
+        spot = Viewpoint((0, 0, 1), (0, 1, 1), lens=lens)
+        views = [draw_view(rng, spot, 320, 240, share) for _ in range(40)]
+        assert {(view.width, view.height) for view in views} == sizes
 
 
 def test_views_too_near_too_empty_or_too_flat_are_refused() -> None:
@@ -65,6 +73,15 @@ def test_more_things_and_more_depth_score_higher() -> None:
     assert deep is not None
     assert many > few
     assert deep > few
+
+
+def test_what_depth_range_is_worth_may_be_turned_round() -> None:
+    shallow, deep = np.linspace(1, 1.3, 48), np.linspace(1, 40, 48)
+    for taste in (-2.0, 2.0):
+        near, far = score(shallow, ["a"] * 48, 0.3, taste), score(deep, ["a"] * 48, 0.3, taste)
+        assert near is not None
+        assert far is not None
+        assert (far > near) == (taste > 0)
 
 
 def wall_at(distance: float) -> camera.RayCast:

@@ -43,7 +43,7 @@ print("@omnidc " + json.dumps({"event": "done", "shard": shard}))
 def run_fake(settings: Settings, count: int, mode: str = "well", workers: int = 2) -> tuple[Run, list[dict[str, Any]]]:
     events: list[dict[str, Any]] = []
 
-    def launch(settings: Settings, shard: int) -> subprocess.Popen[str]:
+    def launch(settings: Settings, shard: int, folder: Path) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", FAKE, json.dumps(settings.to_json()), str(shard), mode]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

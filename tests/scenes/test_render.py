@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("bpy") is None, reason=
 
 DEPTH_OF_A_PLANE = """
 import json, os, sys
+from pathlib import Path
 import numpy as np
 from omnidc.scenes.blender import Stage
 from omnidc.scenes.camera import View, intrinsics, look_at
@@ -29,13 +31,12 @@ rng = np.random.default_rng(0)
 scene = Scene("test", lights=[Sun(0.8, 0.3, 3.0, (1, 1, 1))])
 scene.add(boxes([(-50, -50, -1, 50, 50, 0)]), plain(rng))
 scene.add(boxes([(-0.5, 3.0, 0, 0.5, 3.2, 1.0)]), plain(rng))
-stage, renderer = Stage(), Renderer(2)
+stage, renderer = Stage(), Renderer(2, Path(sys.argv[1]).parent)
 stage.build(scene)
 view = View(look_at((0.2, -1, 1.4), (0, 3, 0.6), 0.1), intrinsics(64, 48, 70), 64, 48, "indoor")
 seen = renderer.render(stage.camera, view, 1)
 again = renderer.render(stage.camera, view, 1)
 np.savez(sys.argv[1], depth=seen.depth, light=seen.light, again=again.light, pose=view.pose, K=view.intrinsics)
-renderer.close()
 os._exit(0)
 """
 
@@ -68,8 +69,9 @@ def test_a_worker_renders_a_shard_without_assets(tmp_path: Path) -> None:
     settings = Settings(
         str(tmp_path), seed=3, width=64, height=48, views=2, samples=1, scenes_per_shard=1, worlds=("pile",)
     )
-    job = tmp_path / "job.json"
-    job.write_text(json.dumps({"settings": settings.to_json(), "shard": 0}))
+    job = tmp_path / "scratch" / "00000" / "job.json"
+    job.parent.mkdir(parents=True)
+    job.write_text(json.dumps({"settings": settings.to_json(), "shard": 0, "parent": os.getpid()}))
     done = subprocess.run(
         [sys.executable, "-m", "omnidc.scenes.worker", str(job)],
         capture_output=True,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omnidc.scenes.primitives import box, sphere
+from omnidc.scenes.primitives import box, cylinder, sphere
 from omnidc.scenes.settle import HeightField, surface_points
 
 
@@ -44,6 +44,17 @@ def test_what_is_borne_on_one_side_only_would_topple() -> None:
     assert on_its_end is not None
     assert on_its_middle == (pytest.approx(0.5), True)
     assert on_its_end == (pytest.approx(0.5), False)
+
+
+def test_what_stands_on_its_tip_would_topple() -> None:
+    rng = np.random.default_rng(0)
+    cone, field = cylinder(0.4, 0.8, 0.01), HeightField.flat(2.0)
+    on_its_base = field.rest(surface_points(rng, cone))
+    on_its_tip = field.rest(surface_points(rng, cone) * (1, -1, -1))
+    assert on_its_base is not None
+    assert on_its_tip is not None
+    assert on_its_base[1]
+    assert not on_its_tip[1]
 
 
 def test_what_would_hang_over_the_border_is_refused() -> None:

@@ -44,6 +44,19 @@ def test_figures_of_a_frame() -> None:
     assert one.histogram.sum() == pytest.approx(1)
     assert one.histogram[2] == one.histogram[5] == 0.5  # 1–2 m and 5–10 m
     assert one.edges == pytest.approx(6 / 64)
+    assert one.shallow == float(one.relief < 0.5)
+
+
+def test_relief_tells_shallow_pictures_from_deep_ones() -> None:
+    def ramp(far: float) -> Frame:
+        depth = np.tile(np.linspace(1, far, 64, dtype=np.float32), (48, 1))
+        return Frame(np.zeros((48, 64, 3), np.uint8), depth=depth)
+
+    flat, deep = measure(ramp(1.2)), measure(ramp(9.0))
+    assert flat.relief == pytest.approx(0.9 * 0.2 / 1.1, rel=0.05)
+    group = summarise([flat, deep, deep])
+    assert group.relief == deep.relief > 1
+    assert group.shallow == pytest.approx(1 / 3)
 
 
 def test_sparse_depth_has_no_edges_and_is_left_out_of_means() -> None:

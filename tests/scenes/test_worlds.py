@@ -35,7 +35,7 @@ def test_a_seed_gives_the_same_scene_and_the_same_views_always(world: str, bare_
 def test_scenes_are_whole_without_assets(world: str, bare_kit: Kit) -> None:
     scene, rng = build_scene(11, 0, bare_kit, [world])
     assert scene.world == world
-    assert len(scene.items) > 8
+    assert len(scene.items) > (2 if world == "display" else 8)  # a thrown cloth is a display
     for item in scene.items:
         assert isinstance(item.shape, Mesh)
         count = len(item.shape.vertices)

@@ -47,8 +47,8 @@ def render(
     assets: Annotated[Path | None, typer.Option("--assets", help=ASSETS_HELP)] = None,
     with_copyleft: Annotated[bool, typer.Option("--with-copyleft", help=COPYLEFT_HELP)] = False,
     wide_driving: Annotated[
-        bool, typer.Option("--wide-driving", help="Driving views in the shape of 1242x375, as many pixels as others.")
-    ] = False,
+        float, typer.Option("--wide-driving", help="Share of driving views in the shape of 1242x375, as many pixels.")
+    ] = 0.5,
 ) -> None:
     """Render frames with exact depth, normals, sky and intrinsics into shards. Ctrl-C stops; the same call goes on."""
     import signal
@@ -83,7 +83,7 @@ def render(
                 bar.update()
             elif event["event"] == "retry":
                 bar.update(-event["frames"])
-                bar.write(f"The worker of shard {event['shard']} died; it is rendered again.")
+                bar.write(f"The worker of shard {event['shard']} died ({event['why']}); it is rendered again.")
             elif event["event"] == "failed":
                 bar.write(f"Scene {event['scene']} failed and is left out:\n{event['why']}")
 
@@ -127,7 +127,7 @@ def setup(
     if importlib.util.find_spec("bpy") is None:
         typer.echo('Blender is missing: pip install "omnidc[scenes]" (needs Python 3.11).')
     if failed:
-        raise OmnidcError(f"Could not get {', '.join(failed)}; rendering works without, or try again.")
+        raise OmnidcError(f"Could not get {', '.join(failed)} (why, see above); rendering works without, or try again.")
 
 
 def preview(

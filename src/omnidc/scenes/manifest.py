@@ -31,12 +31,14 @@ class Settings:
     worlds: tuple[str, ...] = ()
     assets: str | None = None
     copyleft: bool = False
-    wide_driving: bool = False
+    wide_driving: float = 0.5
 
     def __post_init__(self) -> None:
         for name, least in (("width", 32), ("height", 32), ("views", 1), ("samples", 1), ("scenes_per_shard", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name.replace('_', ' ')} must be at least {least}, not {getattr(self, name)}.")
+        if not 0 <= self.wide_driving <= 1:
+            raise ConfigError(f"The share of wide driving views must be between 0 and 1, not {self.wide_driving}.")
         if self.seed < 0:
             raise ConfigError(f"The seed must not be negative, not {self.seed}.")
 

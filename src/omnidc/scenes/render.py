@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,9 +29,8 @@ class Rendered:
 class Renderer:
     """Render settings and the way out of Blender: two files in memory, read back and removed."""
 
-    def __init__(self, samples: int, threads: int = 1) -> None:
-        shm = Path("/dev/shm")
-        self.folder = Path(tempfile.mkdtemp(prefix="omnidc-", dir=shm if shm.is_dir() else None))
+    def __init__(self, samples: int, folder: Path, threads: int = 1) -> None:
+        self.folder = folder  # best in memory
         scene = bpy.context.scene
         scene.render.engine = "CYCLES"
         cycles = scene.cycles
@@ -75,10 +72,6 @@ class Renderer:
         for name, socket in (("light", "Image"), ("depth", "Depth")):
             out.file_slots.new(name)
             tree.links.new(layers.outputs[socket], out.inputs[name])
-
-    def close(self) -> None:
-        """Remove the folder in memory."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def render(self, camera: Any, view: View, seed: int) -> Rendered:
         """Render a view with Blender's camera object."""

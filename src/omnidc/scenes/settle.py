@@ -15,6 +15,7 @@ from omnidc.scenes.description import Mesh, Rng
 
 SAMPLES = 6000
 CONTACT = 0.08  # of a thing's height: what is nearer than this to the ground bears it
+FOOT = 0.25  # of a thing's width and depth: what bears it must be at least so wide
 
 
 def surface_points(rng: Rng, shape: Mesh, count: int = SAMPLES) -> npt.NDArray[np.float64]:
@@ -56,8 +57,8 @@ class HeightField:
     def rest(self, points: npt.NDArray[np.float64]) -> tuple[float, bool] | None:
         """Shift in z that lets a cloud of surface points touch the field, and whether it would stay there.
 
-        It stays when what nearly touches lies on both sides of its middle, in x and in y. None when any of it hangs
-        over the border.
+        It stays when what nearly touches lies on both sides of its middle, in x and in y, and is no mere point. None
+        when any of it hangs over the border.
         """
         cell, over = self.cells(points)
         if not over.all():
@@ -71,9 +72,13 @@ class HeightField:
         touching = hit[gap + shift < CONTACT * np.ptp(points[:, 2])]
         count = self.heights.shape[0]
         middle, _ = self.cells(points.mean(axis=0, keepdims=True))
+        feet = FOOT * np.ptp(points[:, :2], axis=0) * count / (2 * self.reach)  # in cells
         stable = all(
-            half.min() <= centre <= half.max()
-            for half, centre in ((touching % count, middle[0] % count), (touching // count, middle[0] // count))
+            half.min() <= centre <= half.max() and np.ptp(half) + 1 >= foot
+            for half, centre, foot in (
+                (touching % count, middle[0] % count, feet[0]),
+                (touching // count, middle[0] // count, feet[1]),
+            )
         )
         return shift, stable
 

@@ -13,18 +13,23 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError
 from omnidc.frame import Frame
+from omnidc.scenes.camera import spread
 
 WIDTH = 320  # all pictures are compared at this width
 BINS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, np.inf)  # metres
 EDGE_STEP = 0.05  # relative difference of neighbouring depths
 EDGE_REACH = 2  # pixels
 BARE_WINDOW, BARE_DEVIATION = 7, 3.0  # pixels; grey levels out of 255
+SHALLOW = 0.5  # relief below which a frame is shallow
 DENSE = 0.6  # share of known depth from which edges are counted
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one frame or a group. histogram sums to 1 over known pixels; edges is NaN where depth is too sparse."""
+    """Of one frame or a group. histogram sums to 1 over known pixels; edges is NaN where depth is too sparse.
+
+    relief: (95th − 5th percentile) / median of depth, of a group its median. shallow: share of frames below 0.5.
+    """
 
     frames: int
     histogram: npt.NDArray[np.float64]
@@ -33,6 +38,8 @@ class Figures:
     sky: float
     median: float
     brightness: float
+    relief: float = float("nan")
+    shallow: float = float("nan")
 
 
 def near_edges(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
@@ -68,6 +75,7 @@ def measure(frame: Frame, sky: npt.NDArray[np.bool_] | None = None) -> Figures:
         depth = np.asarray(cv2.resize(depth, size, interpolation=cv2.INTER_NEAREST), dtype=np.float32)
     known = depth[depth > 0]
     counts = np.histogram(known, BINS)[0].astype(np.float64)
+    relief = spread(known) if known.size else float("nan")
     dense = known.size > DENSE * depth.size or sky is not None
     return Figures(
         1,
@@ -77,6 +85,8 @@ def measure(frame: Frame, sky: npt.NDArray[np.bool_] | None = None) -> Figures:
         float(sky.mean()) if sky is not None else float("nan"),
         float(np.median(known)) if known.size else float("nan"),
         float(image.mean()),
+        relief,
+        float("nan") if np.isnan(relief) else float(relief < SHALLOW),
     )
 
 
@@ -87,6 +97,8 @@ def summarise(figures: Sequence[Figures]) -> Figures:
         known = [value for value in values if not np.isnan(value)]
         return float(np.mean(known)) if known else float("nan")
 
+    # a median, since a single window onto far hills makes a relief of hundreds
+    reliefs = [one.relief for one in figures if not np.isnan(one.relief)]
     return Figures(
         len(figures),
         np.mean([one.histogram for one in figures if one.histogram.any()] or [figures[0].histogram], axis=0),
@@ -95,6 +107,8 @@ def summarise(figures: Sequence[Figures]) -> Figures:
         mean([one.sky for one in figures]),
         mean([one.median for one in figures]),
         mean([one.brightness for one in figures]),
+        float(np.median(reliefs)) if reliefs else float("nan"),
+        mean([one.shallow for one in figures]),
     )
 
 
@@ -114,7 +128,7 @@ def real_frames(folder: Path) -> Iterable[Frame]:
 def table(rows: Sequence[tuple[str, Figures]]) -> str:
     """The figures as a Markdown table."""
     limits = [f"{low:g}–{high:g} m" if np.isfinite(high) else f"> {low:g} m" for low, high in pairwise(BINS)]
-    head = ["frames of", "number", *limits, "near edges", "bare", "sky", "median m", "brightness"]
+    head = ["frames of", "number", *limits, "near edges", "bare", "sky", "median m", "relief", "shallow", "brightness"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def percent(value: float) -> str:
@@ -122,6 +136,7 @@ def table(rows: Sequence[tuple[str, Figures]]) -> str:
 
     for name, one in rows:
         cells = [name, str(one.frames), *(percent(share) for share in one.histogram)]
-        cells += [percent(one.edges), percent(one.bare), percent(one.sky), f"{one.median:.2f}", f"{one.brightness:.0f}"]
+        cells += [percent(one.edges), percent(one.bare), percent(one.sky), f"{one.median:.2f}"]
+        cells += [f"{one.relief:.2f}", percent(one.shallow), f"{one.brightness:.0f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

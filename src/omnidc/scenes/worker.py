@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
 from omnidc.scenes.camera import choose_view, fault
 from omnidc.scenes.develop import add_haze, develop
-from omnidc.scenes.generate import MARK
+from omnidc.scenes.generate import MARK, end_with
 from omnidc.scenes.manifest import Settings, frame_key
 from omnidc.scenes.materials import Kit
 from omnidc.scenes.normals import normals_of
@@ -25,23 +26,17 @@ from omnidc.scenes.render import Renderer
 from omnidc.scenes.worlds import build_scene
 
 
-def render_shard(settings: Settings, shard: int, report: Callable[[dict[str, Any]], None]) -> None:
+def render_shard(settings: Settings, shard: int, folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
     """Render all scenes of a shard. A scene that fails is reported and left out; a shard is whole or absent."""
-    parent = os.getppid()
     stage = Stage()
     kit = Kit(open_library(settings.assets_path, settings.copyleft, skies_folder()))
-    renderer = Renderer(settings.samples)
-    try:
-        with ShardWriter(settings.shard_path(shard)) as writer:
-            for number in settings.scenes_of(shard):
-                try:
-                    _render_scene(settings, number, stage, kit, renderer, writer, report)
-                except (RuntimeError, ValueError, KeyError, IndexError, OSError) as error:
-                    report({"event": "failed", "scene": number, "why": "".join(traceback.format_exception(error))})
-                if os.getppid() != parent:  # whoever started us is gone
-                    raise SystemExit(1)
-    finally:
-        renderer.close()
+    renderer = Renderer(settings.samples, folder)
+    with ShardWriter(settings.shard_path(shard)) as writer:
+        for number in settings.scenes_of(shard):
+            try:
+                _render_scene(settings, number, stage, kit, renderer, writer, report)
+            except (RuntimeError, ValueError, KeyError, IndexError, OSError) as error:
+                report({"event": "failed", "scene": number, "why": "".join(traceback.format_exception(error))})
 
 
 def _render_scene(
@@ -66,6 +61,7 @@ def _render_scene(
         why = fault(image, seen.depth)
         if why is None:
             meta = {"world": scene.world, "lens": view.lens, "seed": settings.seed, "scene": number, "view": index}
+            meta["night"] = scene.sky.night
             meta["pose"] = view.pose.round(6).tolist()
             key = frame_key(scene.world, settings.seed, number, index)
             writer.add(
@@ -81,17 +77,20 @@ def main() -> None:
     """Entry point of the process."""
     path = Path(sys.argv[1])
     job = json.loads(path.read_text(encoding="utf-8"))
-    path.unlink()
+    settings, shard = Settings.from_json(job["settings"]), int(job["shard"])
 
     def report(event: dict[str, Any]) -> None:
         print(MARK + json.dumps(event), flush=True)
 
-    # so that a worker that is told to end removes what it has begun
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # Ctrl-C reaches the whole group: whoever started us decides. SIGTERM kills at once, even inside a render (a handler
+    # in Python would have to wait for its end); what was begun is removed by whoever sent it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=end_with, args=(job["parent"], settings, shard, path.parent), daemon=True).start()
     code = 0
     try:
-        render_shard(Settings.from_json(job["settings"]), job["shard"], report)
-        report({"event": "done", "shard": job["shard"]})
+        render_shard(settings, shard, path.parent, report)
+        report({"event": "done", "shard": shard})
     except BaseException:
         traceback.print_exc()
         code = 1

@@ -10,6 +10,7 @@ from omnidc.errors import ConfigError
 from omnidc.scenes.closeups import build_closeup
 from omnidc.scenes.corridors import build_corridor
 from omnidc.scenes.description import Rng, Scene
+from omnidc.scenes.displays import build_display
 from omnidc.scenes.kitchens import build_kitchen
 from omnidc.scenes.materials import Kit
 from omnidc.scenes.nature import build_nature
@@ -24,20 +25,22 @@ WORLDS: dict[str, Callable[[Rng, Kit], Scene]] = {
     "kitchen": build_kitchen,
     "corridor": build_corridor,
     "closeup": build_closeup,
+    "display": build_display,
     "street": build_street,
     "nature": build_nature,
     "pile": build_pile,
 }
-# share of scenes: 43 % interiors, 22 % streets, 13 % nature, 12 % close-ups, 10 % piles
+# share of scenes: 40 % interiors, 22 % close-ups and displays, 19 % streets, 11 % nature, 8 % piles
 MIX: dict[str, float] = {
-    "room": 0.19,
-    "office": 0.08,
+    "room": 0.18,
+    "office": 0.07,
     "kitchen": 0.08,
-    "corridor": 0.08,
-    "closeup": 0.12,
-    "street": 0.22,
-    "nature": 0.13,
-    "pile": 0.10,
+    "corridor": 0.07,
+    "closeup": 0.10,
+    "display": 0.12,
+    "street": 0.19,
+    "nature": 0.11,
+    "pile": 0.08,
 }
 
 
