@@ -38,7 +38,7 @@ const chooseMode = tabs("modes", (mode) => {
   for (const name of ["file", "points", "example"]) $(`panel-${name}`).hidden = name !== mode;
   $("files").hidden = mode === "example";
   $("sparse-field").hidden = mode !== "file";
-  $("list-box").hidden = mode !== "points";
+  $("list-box").hidden = $("photo-readout").hidden = mode !== "points";
   editor.setEditing(mode === "points");
   pointPicked(editor.selected);
   refresh();
@@ -68,9 +68,10 @@ async function takeImage(file) {
   const { width, height } = picture.size || picture;
   if (width * height > info.max_pixels)
     return complain(`${file.name} has ${width}x${height} pixels, more than the ${info.max_pixels / 1e6} megapixels that are taken here: shrink it.`);
+  state.running?.abort(); // of another photograph, like the result that is shown
+  clearResult();
   Object.assign(state, { image: file, intrinsics: null, unit: "" });
   $("image-name").textContent = file.name;
-  forgetResult();
   editor.load(picture, width, height);
   refresh();
   if (state.mode === "points" || state.sparse) schedule();
@@ -321,6 +322,13 @@ const megabytes = (bytes) => `${Math.round(bytes / 2 ** 20)} MB`;
 function forgetResult() {
   if (state.result) fetch(`/page/results/${state.result}`, { method: "DELETE", keepalive: true }).catch(() => {});
   state.result = null;
+}
+
+function clearResult() {
+  forgetResult();
+  state.view = null;
+  $("output").hidden = true;
+  $("nothing").hidden = false;
 }
 
 // --- output --------------------------------------------------------------------------------------------------------
