@@ -327,6 +327,7 @@ function forgetResult() {
 function clearResult() {
   forgetResult();
   state.view = null;
+  $("status").textContent = "";
   $("output").hidden = true;
   $("nothing").hidden = false;
 }
