@@ -61,5 +61,5 @@ def test_real_answers_keep_to_the_description(client_of: Any, room: dict[str, An
 def test_a_description_that_is_not_kept_is_noticed(client_of: Any, room: dict[str, Any]) -> None:
     answer = client_of(page=False).post("/v1/complete", files=room, headers={"Accept": "application/json"})
     answer._content = answer.content.replace(b'"relative": false', b'"relative": "no"')
-    with pytest.raises(Exception, match="(?s)relative|boolean"):
+    with pytest.raises(Exception, match="boolean"):
         schema["/v1/complete"]["POST"].validate_response(answer)
