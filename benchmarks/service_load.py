@@ -3,9 +3,9 @@
     python benchmarks/service_load.py --clients 16 --seconds 60
 
 Starts its own server on this computer (`omnidc serve`, one process) and ends it. Every answer is compared with the file
-that `omnidc complete` writes for the same view. Memory is read twice a second after a warm-up of the same load, in
-which the allocator and the pools of threads find their size; it is flat when a line through the readings rises by less
-than `--flat` MB in a minute. Leaves with exit code 1 when something is wrong.
+that `omnidc complete` writes for the same view. Memory is read twice a second after a warm-up of the same load; it
+is flat when a line through the readings rises by less than `--flat` MB in a minute. Leaves with exit code 1 when
+something is wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import omnidc
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 STEPS = (1, 3, 10)  # every n-th measurement stays: three views of one size, so that batches mix them
-TOLERANCE = 1e-5  # relative; a batch adds its sums in another order than a single view
+TOLERANCE = 1e-5  # relative; batches and single views need not agree to the last bit
 
 
 def main() -> int:
