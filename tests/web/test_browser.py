@@ -1,6 +1,7 @@
-"""The page in a real browser. Run with `pytest -m browser`; needs Chromium and the package playwright.
+"""The page in a real browser. Run with `pytest -m browser tests/web`; needs Chromium and the package playwright.
 
-With OMNIDC_SCREENSHOTS=folder every state is photographed there.
+With OMNIDC_SCREENSHOTS=folder every state is photographed there. The pictures of the documentation, with the bundled
+weights, are taken by `OMNIDC_PICTURES=docs/web pytest -m browser -n 0 tests/web -k pictures`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -30,6 +32,7 @@ FLAGS = [
     for flag in (
         *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
         *("disable-background-networking", "disable-component-update", "disable-sync"),
+        "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     )
 ]
 
@@ -48,18 +51,25 @@ def open_page(browser: Any, server_of: Any) -> Iterator[Any]:
     contexts: list[Any] = []
     wrong: list[str] = []
 
-    def make(width: int = 1280, dark: bool = False, completer: Any = None, touch: bool = False, **settings: Any) -> Any:
+    def make(
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        completer: Any = None,
+        touch: bool = False,
+        **settings: Any,
+    ) -> Any:
         host, port = server_of(completer, **settings)
         scheme = "dark" if dark else "light"
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True, has_touch=touch
+            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True, has_touch=touch
         )
         contexts.append(context)
+        own = (f"http://{host}:{port}/", "blob:", "data:")
+        context.on("request", lambda request: None if request.url.startswith(own) else wrong.append(request.url))
+        context.on("weberror", lambda error: wrong.append(str(error.error)))
         page = context.new_page()
         page.set_default_timeout(60_000)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        own = (f"http://{host}:{port}/", "blob:", "data:")
-        page.on("request", lambda request: None if request.url.startswith(own) else wrong.append(request.url))
         page.goto(f"http://{host}:{port}/")
         page.wait_for_selector("body[data-ready=true]")
         return page
@@ -73,6 +83,7 @@ def open_page(browser: Any, server_of: Any) -> Iterator[Any]:
 def shot(page: Any, name: str) -> None:
     folder = os.environ.get("OMNIDC_SCREENSHOTS")
     if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
@@ -135,6 +146,12 @@ def test_the_value_under_the_cursor_is_the_depth(open_page: Any, tmp_path: Path)
     page.focus("#map")
     page.keyboard.press("Shift+ArrowRight")
     assert page.inner_text("#readout").startswith("x 201, y 50")
+    before = page.inner_text("#readout")
+    page.focus("#keep")
+    page.keyboard.press("Home")  # another result, another value at the same place
+    page.wait_for_selector("#relative", state="visible")
+    assert page.inner_text("#readout").startswith("x 201, y 50")
+    assert page.inner_text("#readout") != before
 
 
 def test_clicked_points_change_the_depth(open_page: Any) -> None:
@@ -167,7 +184,7 @@ def test_clicked_points_change_the_depth(open_page: Any) -> None:
     wait_for_result(page)
     assert (pixels(page, "map") != before).any()
     page.click("#delete-point")
-    wait_for_text(page, "#facts", "1 points")
+    wait_for_text(page, "#facts", "1 points?,")
     page.click("#list-title")
     assert page.locator("#point-list tr").count() == 1
     page.click("#clear-points")
@@ -255,23 +272,35 @@ def test_before_and_after(open_page: Any) -> None:
     assert page.evaluate("document.getElementById('handle').style.left") != left
 
 
-@pytest.mark.parametrize("kind", ["npy", "png", "ply", "glb"])
-def test_downloads_open_again(open_page: Any, tmp_path: Path, kind: str) -> None:
+def test_downloads_open_again(open_page: Any, tmp_path: Path) -> None:
+    import trimesh
+
     page = open_page()
     start_example(page)
-    with page.expect_download() as download:
-        page.click(f"#save-{kind}")
-    path = tmp_path / download.value.suggested_filename
-    download.value.save_as(path)
-    assert path.name == f"depth.{kind}"
-    if kind in ("npy", "png"):
-        depth = read_depth(path).depth
-        assert depth.shape == (240, 320)
-        assert 0.5 < np.median(depth) < 5
-    else:
-        import trimesh
+    files = {}
+    for kind in ("npy", "png", "ply", "glb"):
+        with page.expect_download() as download:
+            page.click(f"#save-{kind}")
+        assert download.value.suggested_filename == f"depth.{kind}"
+        files[kind] = tmp_path / f"depth.{kind}"
+        download.value.save_as(files[kind])
+    depth = np.load(files["npy"])
+    assert depth.shape == (240, 320)
+    np.testing.assert_allclose(read_depth(files["png"]).depth, depth, atol=0.0006)
+    for kind in ("ply", "glb"):
+        distances = np.abs(trimesh.load(files[kind]).bounds[:, 2])
+        assert depth.min() * 0.999 <= distances.min() < distances.max() <= depth.max() * 1.001
 
-        assert len(trimesh.load(path).bounds) == 2
+
+def test_another_photograph_takes_the_old_result_away(open_page: Any) -> None:
+    page = open_page()
+    page.set_input_files("#image-file", EXAMPLES / "room.jpg")
+    page.click("#run")
+    wait_for_result(page)
+    assert page.is_visible("#output")
+    page.set_input_files("#image-file", EXAMPLES / "room_depth.png")  # any other picture
+    page.wait_for_selector("#output", state="hidden")
+    assert page.is_visible("#nothing")
 
 
 def test_sliders_thin_and_disturb(open_page: Any) -> None:
@@ -341,13 +370,142 @@ def test_the_place_in_the_queue_and_cancelling(open_page: Any, stub: Any) -> Non
 def test_a_narrow_screen(open_page: Any, dark: bool) -> None:
     page = open_page(width=375, dark=dark)
     start_example(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    rows = "id => new Set([...document.getElementById(id).children].map((tab) => tab.offsetTop)).size"
     for view in ("depth", "compare", "cloud"):
         page.click(f"#view-{view}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert page.evaluate(rows, "modes") == page.evaluate(rows, "views") == 1
+    page.click("#view-depth")
     shot(page, f"phone-{'dark' if dark else 'light'}")
+    page.set_viewport_size({"width": 320, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (int(ground[4:].split(",")[0]) < 80) == dark
+
+
+CONTRASTS = """() => {
+  const light = (color) => {
+    const [r, g, b] = color.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const ground = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const color = numbers(getComputedStyle(e).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color.slice(0, 3);
+    }
+  };
+  const low = [];
+  let seen = 0;
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility() || e.disabled || e.closest("canvas, select, .tag, .handle, .skip")) continue;
+    seen++;
+    const [a, b] = [numbers(getComputedStyle(e).color).slice(0, 3), ground(e)].map(light).sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) low.push(`${e.id || e.className || e.tagName}: ${e.textContent.slice(0, 30)}`);
+  }
+  return [seen, low];
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_stands_out_from_its_ground(open_page: Any, tmp_path: Path, dark: bool) -> None:
+    """WCAG 2, level AA: a contrast of 4.5 to 1 for every piece of text."""
+    page = open_page(dark=dark)
+    start_example(page, 3)
+    page.wait_for_selector("#relative", state="visible")
+    (tmp_path / "notes.npy").write_text("Dear diary")
+    page.click("#mode-file")
+    page.set_input_files("#sparse-file", tmp_path / "notes.npy")
+    page.wait_for_selector("#error", state="visible")
+    shot(page, f"notices-{'dark' if dark else 'light'}")
+    for mode in ("file", "points", "example"):
+        page.click(f"#mode-{mode}")
+        seen, low = page.evaluate(CONTRASTS)
+        assert seen > 20
+        assert not low
+
+
+def test_no_request_leaves_this_computer(open_page: Any) -> None:
+    """Everything the page does, and what its policy does to a script that would load from elsewhere."""
+    page = open_page()
+    hosts: list[str] = []
+    page.context.on("request", lambda request: hosts.append(urlsplit(request.url).netloc))
+    page.reload()
+    page.wait_for_selector("body[data-ready=true]")
+    start_example(page)
+    for view in ("uncertainty", "compare", "cloud", "depth"):
+        page.click(f"#view-{view}")
+    assert len(hosts) > 10  # the page, its scripts, the example, the result
+    assert set(hosts) == {urlsplit(page.url).netloc}
+    blocked = page.evaluate(
+        """() => new Promise((done) => {
+        addEventListener('securitypolicyviolation', (e) => done(e.blockedURI));
+        fetch('http://elsewhere.test/script.js').then(() => done('loaded'), () => {}); })"""
+    )
+    assert blocked.startswith("http://elsewhere.test")
+
+
+PICTURES = os.environ.get("OMNIDC_PICTURES")
+
+
+@pytest.mark.skipif(PICTURES is None, reason="OMNIDC_PICTURES names no folder for the documentation's pictures")
+def test_pictures_of_the_documentation(open_page: Any, tmp_path: Path) -> None:
+    """Takes all pictures of docs/web.md, with the bundled weights: no network, no picture."""
+    from PIL import Image
+
+    def picture(page: Any, name: str, width: int) -> None:
+        page.evaluate("document.activeElement.blur()")
+        page.screenshot(path=tmp_path / "shot.png", full_page=width > 500)
+        taken = Image.open(tmp_path / "shot.png").convert("RGB")
+        taken = taken.resize((width, round(taken.height * width / taken.width)), Image.Resampling.LANCZOS)
+        # 256 colours, dithered: a third of the bytes, and no bands in the maps.
+        taken = taken.quantize(palette=taken.quantize(256), dither=Image.Dither.FLOYDSTEINBERG)
+        taken.save(Path(PICTURES or "") / f"{name}.png", optimize=True)
+
+    completer = omnidc.load("compact")
+    page = open_page(completer=completer)
+    start_example(page)
+    page.hover("#map", position={"x": 250, "y": 200})
+    picture(page, "depth", 1000)
+    page.click("#view-uncertainty")
+    picture(page, "uncertainty", 1000)
+    page.click("#view-compare")
+    picture(page, "compare", 1000)
+    page.click("#view-cloud")
+    box = page.locator("#cloud").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 255, box["y"] + 225, steps=4)
+    page.mouse.up()
+    picture(page, "cloud", 1000)
+    page.click("#view-depth")
+    page.click("#examples button >> nth=2")
+    wait_for_text(page, "#facts", "were made wrong")
+    picture(page, "outliers", 1000)
+    page.focus("#outliers")
+    page.keyboard.press("Home")
+    sync_api.expect(page.locator("#facts")).not_to_contain_text("were made wrong")
+    page.click("#mode-points")
+    page.wait_for_selector("#relative", state="visible")
+    picture(page, "relative", 1000)
+    for at, distance in (((0.2, 0.85), "1.1"), ((0.5, 0.4), "1.2"), ((0.3, 0.1), "3")):
+        frame = page.locator("#photo").bounding_box()
+        page.click("#photo", position={"x": at[0] * frame["width"], "y": at[1] * frame["height"]})
+        page.keyboard.type(distance)
+        page.keyboard.press("Enter")
+    wait_for_text(page, "#facts", "3 points")
+    wait_for_result(page)
+    picture(page, "points", 1000)
+    (tmp_path / "notes.npy").write_text("Dear diary")
+    page.click("#mode-file")
+    page.set_input_files("#sparse-file", tmp_path / "notes.npy")
+    page.wait_for_selector("#error", state="visible")
+    picture(page, "error", 1000)
+    phone = open_page(width=390, height=844, dark=True, completer=completer)
+    start_example(phone)
+    phone.evaluate("document.getElementById('result').scrollIntoView()")
+    picture(phone, "phone-dark", 390)
 
 
 def test_tabs_answer_to_arrow_keys(open_page: Any) -> None:

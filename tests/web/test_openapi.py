@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,3 +43,23 @@ def test_answers_keep_to_the_description(case: Any) -> None:
             ),
         ],
     )
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/x-npy", "image/png", "model/ply", "model/gltf-binary", "application/json"]
+)
+def test_real_answers_keep_to_the_description(client_of: Any, room: dict[str, Any], accept: str) -> None:
+    """Made-up images never get as far as a depth map; this one does."""
+    camera = (Path(omnidc.__file__).parent / "examples" / "room_intrinsics.txt").read_text(encoding="utf-8")
+    answer = client_of(page=False).post(
+        "/v1/complete", files=room, data={"intrinsics": camera}, headers={"Accept": accept}
+    )
+    assert answer.status_code == 200
+    schema["/v1/complete"]["POST"].validate_response(answer)
+
+
+def test_a_description_that_is_not_kept_is_noticed(client_of: Any, room: dict[str, Any]) -> None:
+    answer = client_of(page=False).post("/v1/complete", files=room, headers={"Accept": "application/json"})
+    answer._content = answer.content.replace(b'"relative": false', b'"relative": "no"')
+    with pytest.raises(Exception, match="boolean"):
+        schema["/v1/complete"]["POST"].validate_response(answer)

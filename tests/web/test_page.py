@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidc.completer import Completion, prepare
-from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.web.view import assumed_camera, disturb, interpolated
-
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 httpx = pytest.importorskip("httpx")
+
+from omnidc.completer import Completion, prepare  # noqa: E402
+from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
+from omnidc.web.view import assumed_camera, disturb, interpolated  # noqa: E402
 
 
 def unpack(data: bytes) -> dict[str, Any]:

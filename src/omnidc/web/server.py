@@ -8,6 +8,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from omnidc.errors import ConfigError, MissingExtraError
@@ -32,7 +33,8 @@ def run(load: Callable[[], Any], settings: Settings, open_browser: bool = False)
     print(f"omnidc is at {url}{'/' if settings.page else '/openapi.json'}  (stop with Ctrl-C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [url]).start()
-    uvicorn.Server(configure(app, settings)).run(sockets=[listener])
+    with suppress(KeyboardInterrupt):  # uvicorn stops in good order, then raises it once more
+        uvicorn.Server(configure(app, settings)).run(sockets=[listener])
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -5,7 +5,7 @@ import { Scale, number, paint, palette } from "./colors.js";
 import { Editor } from "./editor.js";
 
 const $ = (id) => document.getElementById(id);
-const state = { mode: "file", image: null, sparse: null, intrinsics: null, unit: "", view: null, shown: "depth", result: null, running: null };
+const state = { mode: "file", image: null, sparse: null, intrinsics: null, unit: "", view: null, shown: "depth", at: null, result: null, running: null };
 let info = null, cloud = null, colors = palette("viridis"), timer = 0;
 
 const editor = new Editor($("photo"), { changed: pointsChanged, picked: pointPicked, distance: newDistance });
@@ -38,7 +38,7 @@ const chooseMode = tabs("modes", (mode) => {
   for (const name of ["file", "points", "example"]) $(`panel-${name}`).hidden = name !== mode;
   $("files").hidden = mode === "example";
   $("sparse-field").hidden = mode !== "file";
-  $("list-box").hidden = mode !== "points";
+  $("list-box").hidden = $("photo-readout").hidden = mode !== "points";
   editor.setEditing(mode === "points");
   pointPicked(editor.selected);
   refresh();
@@ -68,9 +68,10 @@ async function takeImage(file) {
   const { width, height } = picture.size || picture;
   if (width * height > info.max_pixels)
     return complain(`${file.name} has ${width}x${height} pixels, more than the ${info.max_pixels / 1e6} megapixels that are taken here: shrink it.`);
+  state.running?.abort(); // of another photograph, like the result that is shown
+  clearResult();
   Object.assign(state, { image: file, intrinsics: null, unit: "" });
   $("image-name").textContent = file.name;
-  forgetResult();
   editor.load(picture, width, height);
   refresh();
   if (state.mode === "points" || state.sparse) schedule();
@@ -323,6 +324,16 @@ function forgetResult() {
   state.result = null;
 }
 
+function clearResult() {
+  forgetResult();
+  state.view = null;
+  $("status").textContent = "";
+  $("readout").textContent = "Point at the map to read a value.";
+  state.at = null;
+  $("output").hidden = true;
+  $("nothing").hidden = false;
+}
+
 // --- output --------------------------------------------------------------------------------------------------------
 
 function unit() {
@@ -344,6 +355,7 @@ function showResult() {
   facts.push(["Camera", view.assumed_camera ? `not known; assumed ${$("fov").value}° across the width` : `focal length ${number(view.camera[0])} pixels`]);
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [
     Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value })]));
+  if (state.at) readAt(...state.at);
   showView();
 }
 
@@ -425,32 +437,31 @@ function readAt(u, v) {
   u = Math.max(0, Math.min(view.columns - 1, u));
   v = Math.max(0, Math.min(view.rows - 1, v));
   const i = v * view.columns + u, label = unit();
-  let text = `x ${u * view.step}, y ${v * view.step}: ${number(view.depth[i])} ${label}`;
-  if (view.uncertainty) text += ` ± ${number(view.uncertainty[i])}`;
+  const spread = view.uncertainty ? ` ± ${number(view.uncertainty[i])}` : "";
+  let text = `x ${u * view.step}, y ${v * view.step}: ${number(view.depth[i])}${spread} ${label}`;
   if (state.shown === "compare" && view.linear) text += `; linear interpolation ${number(view.linear[i])} ${label}`;
   $("readout").textContent = text;
-  return [u, v];
+  state.at = [u, v];
 }
 
 function readable(canvas, box = canvas) {
-  let at = null;
   box.addEventListener("pointermove", (e) => {
     if (!state.view) return;
     const frame = canvas.getBoundingClientRect();
-    at = readAt(Math.floor(((e.clientX - frame.left) / frame.width) * state.view.columns), Math.floor(((e.clientY - frame.top) / frame.height) * state.view.rows));
+    readAt(Math.floor(((e.clientX - frame.left) / frame.width) * state.view.columns), Math.floor(((e.clientY - frame.top) / frame.height) * state.view.rows));
   });
   canvas.addEventListener("keydown", (e) => {
     const arrow = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[e.key];
     if (!arrow || !state.view) return;
     e.preventDefault();
     const step = e.shiftKey ? 1 : Math.max(1, Math.round(state.view.columns / 50));
-    const [u, v] = at || [state.view.columns >> 1, state.view.rows >> 1];
-    at = readAt(u + arrow[0] * step, v + arrow[1] * step);
+    const [u, v] = state.at || [state.view.columns >> 1, state.view.rows >> 1];
+    readAt(u + arrow[0] * step, v + arrow[1] * step);
     showView();
     const g = canvas.getContext("2d");
     for (const [width, color] of [[3, "#000"], [1, "#fff"]]) {
       Object.assign(g, { lineWidth: width, strokeStyle: color });
-      g.strokeRect(at[0] - 4, at[1] - 4, 9, 9);
+      g.strokeRect(state.at[0] - 4, state.at[1] - 4, 9, 9);
     }
   });
 }
