@@ -11,7 +11,14 @@ from omnidc.data.shards import ShardWriter
 from omnidc.errors import ConfigError
 
 SMALL = ["network.options={channels = [8, 16, 16, 24, 24], attention_blocks = 1, heads = 2}", "data.sizes=[[32, 64]]"]
-QUICK = ["optimiser.batch=2", "data.workers=0", "validation.frames=1", "data.pattern='100'", "runtime.threads=1"]
+QUICK = [
+    "data.max_edges=1",
+    "optimiser.batch=2",
+    "data.workers=0",
+    "validation.frames=1",
+    "data.pattern='100'",
+    "runtime.threads=1",
+]
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_gradients_grow_with_the_relief_that_the_points_show(network: CompactNet
     flat = torch.where(sparse > 0, sparse.clamp_min(1e-9) ** 0.25, 0)
     deep, shallow = network.fields(image, sparse), network.fields(image, flat)
     for g, h in zip(deep.gradients, shallow.gradients, strict=True):
-        torch.testing.assert_close(4 * h, g, rtol=0, atol=0.02 * float(g.abs().max()))
+        torch.testing.assert_close(4 * h, g, rtol=0, atol=0.05 * float(g.abs().max()))
 
 
 def test_every_parameter_learns_from_depth_scale_and_confidence() -> None:

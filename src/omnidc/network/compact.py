@@ -30,11 +30,13 @@ from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
 from omnidc.network.prefill import SPREAD, prefill
+from omnidc.network.trust import Trust, surroundings
 from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
 PREFILL_FACTOR = 4  # the pre-fill is smooth, a coarser grid is enough
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
+SHARPNESS = 3  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
 COARSE = 3  # grids of the pre-fill, coarsest first, from which each measurement's distance is told
 PLACES = 2 * FACTOR * FACTOR + 5 + COARSE  # channels of depth at 1/2
@@ -158,6 +160,7 @@ class CompactNetwork(DepthNetwork):
         self.gradient_heads = nn.ModuleList(
             _head(c, c // 2, bias=gradient) for c in (c4, c8, c16)[: config.resolutions - 1]
         )
+        self.trust = Trust(c2)
         self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
@@ -199,7 +202,7 @@ class CompactNetwork(DepthNetwork):
         return Fields(
             gradients=tuple(gradients),
             weights=tuple(weights) if weights else None,
-            confidence=torch.sigmoid(points[:, :1]),
+            confidence=torch.sigmoid(points[:, :1] + self.trust(surroundings(nearest / relief, mask), x2)),
             refinement={"mask": mask_logits, "log_scale": points[:, 1:], "start": filled},
         )
 
@@ -210,7 +213,7 @@ class CompactNetwork(DepthNetwork):
             fields.gradients,
             observed,
             mask,
-            fields.confidence,
+            fields.confidence**SHARPNESS,
             fields.weights,
             alpha=self.log_alpha.exp(),
             start=fields.refinement.get("start") if start is None else start,
