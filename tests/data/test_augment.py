@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, geometry, resize_depth
+from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, flatten_relief, geometry, resize_depth
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 
@@ -140,3 +140,18 @@ def test_wrong_settings_are_named() -> None:
         AugmentConfig(scale_min=0.5)
     with pytest.raises(ConfigError, match="jpeg"):
         AugmentConfig(jpeg=2.0)
+
+
+def test_flattened_relief_keeps_median_order_and_unknown_depth() -> None:
+    rng = np.random.default_rng(0)
+    depth = rng.uniform(1, 20, (31, 41)).astype(np.float32)
+    depth[:5] = 0
+    known = depth > 0
+    for seed in range(5):
+        flat = flatten_relief(depth, AugmentConfig(relief=1), np.random.default_rng(seed))
+        assert not flat[:5].any()
+        assert np.median(flat[known]) == pytest.approx(np.median(depth[known]), rel=1e-5)
+        assert np.std(np.log(flat[known])) <= np.std(np.log(depth[known]))
+        np.testing.assert_array_equal(np.argsort(flat[known]), np.argsort(depth[known]))
+    assert flatten_relief(depth, AugmentConfig(), rng) is depth
+    assert not flatten_relief(0 * depth, AugmentConfig(relief=1), rng).any()

@@ -30,6 +30,9 @@ class AugmentConfig:
     contrast: float = 0.4
     saturation: float = 0.4
 
+    relief: float = (
+        0.0  # probability; depth relative to its median is raised to a power of 0.15 to 1: a shallower scene
+    )
     exposure: float = 0.0  # standard deviation, in stops
     white_balance: float = 0.0  # standard deviation of each channel, in stops
     vignette: float = 0.0  # probability; the corners lose up to half of their light
@@ -41,7 +44,7 @@ class AugmentConfig:
     def __post_init__(self) -> None:
         if not 1.0 <= self.scale_min <= self.scale_max:
             raise ConfigError(f"augment.scale_min {self.scale_min} must be at least 1 and at most augment.scale_max.")
-        for name in ("flip", "vignette", "defocus", "motion", "noise", "jpeg"):
+        for name in ("flip", "relief", "vignette", "defocus", "motion", "noise", "jpeg"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"augment.{name} is a probability: it must lie between 0 and 1.")
 
@@ -104,6 +107,23 @@ def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np
         name=frame.name,
         extra={"key": frame.extra.get("key", frame.name)},
     )
+
+
+def flatten_relief(
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
+    config: AugmentConfig,
+    rng: np.random.Generator,
+) -> npt.NDArray[np.float32]:
+    """The scene as a bas-relief, with the probability of the configuration: m (D / m)^a, m the median of depth.
+
+    Outlines stay and steps shrink, so that a network has to ask the measurements how deep a scene is.
+    """
+    chance, power = rng.random(), 0.15 ** rng.random()
+    known = depth > 0
+    if chance >= config.relief or not known.any():
+        return depth
+    median = np.median(depth[known])
+    return np.where(known, median * (np.where(known, depth, median) / median) ** power, 0).astype(np.float32)
 
 
 def colour_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) -> Image:

@@ -36,7 +36,7 @@ from omnidc.network.upsample import convex_upsample
 FACTOR = 2  # the integrator works at 1/2
 PREFILL_FACTOR = 4  # the pre-fill is smooth, a coarser grid is enough
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
-SHARPNESS = 3  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
+SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
 COARSE = 3  # grids of the pre-fill, coarsest first, from which each measurement's distance is told
 PLACES = 2 * FACTOR * FACTOR + 5 + COARSE  # channels of depth at 1/2

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from omnidc.data import DATASETS, open_dataset
-from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, geometry
+from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, flatten_relief, geometry
 from omnidc.data.mixture import Source
 from omnidc.data.shards import open_frames
 from omnidc.errors import FileError, InputError
@@ -97,6 +97,7 @@ class Samples(Dataset[Batch]):
         truth = np.where(np.isfinite(view.depth) & (view.depth > 0), view.depth, np.float32(0))
         if self.range_limit:
             truth[truth < truth.max() / self.range_limit] = 0
+        truth = flatten_relief(truth, self.augment, rng)
         if self.max_edges < 1 and edge_share(truth) > self.max_edges:
             return None
         measured = self.pattern(truth, view.image, rng)
