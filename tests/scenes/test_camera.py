@@ -40,6 +40,23 @@ def test_the_lens_spans_its_angle_from_edge_to_edge_of_the_larger_side(size: tup
     assert matrix[1, 2] == (size[1] - 1) / 2
 
 
+def test_a_cut_shows_the_same_rays_in_more_pixels() -> None:
+    whole, part, corner = intrinsics(320, 240, 70), 0.5, np.array([0.3, 0.1])
+    cut = camera.cut(whole, (320, 240), part, corner)
+    edges = np.array([[-0.5, 319.5], [-0.5, 239.5], [1, 1]])  # outer corners of the picture
+    inside = corner[:, None] * [[320], [240]] + (edges[:2] + 0.5) * part - 0.5
+    assert np.linalg.solve(cut, edges)[:2] == pytest.approx(np.linalg.solve(whole, np.vstack([inside, [1, 1]]))[:2])
+
+
+def test_half_of_the_views_are_cut_out_of_a_larger_picture() -> None:
+    rng = np.random.default_rng(0)
+    views = [draw_view(rng, Viewpoint((0, 0, 1), (0, 1, 1)), 320, 240) for _ in range(200)]
+    focal, centre = np.array([view.intrinsics[0, (0, 2)] for view in views]).T
+    whole = centre == 159.5
+    assert 70 < whole.sum() < 130
+    assert 1.5 < np.median(focal[~whole]) / np.median(focal[whole]) < 2.5
+
+
 def test_wide_driving_views_have_the_shape_of_kitti_and_as_many_pixels() -> None:
     width, height = wide_size(320, 240)
     assert width / height == pytest.approx(1242 / 375, rel=0.02)
@@ -127,4 +144,5 @@ def test_faults_are_named() -> None:
     assert fault(image, np.where(depth > 1.5, 0, depth)) == "mostly sky"
     assert fault(image, np.full_like(depth, 2.0)) == "flat"
     assert fault(image, np.where(depth < 3, depth * 0.05, depth)) == "a wall before the lens"
+    assert fault(image, np.where(np.indices(depth.shape).sum(0) % 3 == 0, depth * 2, depth)) == "a thicket"
     assert fault((image * 0.02).astype(np.uint8), depth) == "too dark"

@@ -22,7 +22,7 @@ import json, os, sys
 from pathlib import Path
 import numpy as np
 from omnidc.scenes.blender import Stage
-from omnidc.scenes.camera import View, intrinsics, look_at
+from omnidc.scenes.camera import View, cut, intrinsics, look_at
 from omnidc.scenes.description import Scene, Sun
 from omnidc.scenes.materials import plain
 from omnidc.scenes.primitives import boxes
@@ -33,7 +33,10 @@ scene.add(boxes([(-50, -50, -1, 50, 50, 0)]), plain(rng))
 scene.add(boxes([(-0.5, 3.0, 0, 0.5, 3.2, 1.0)]), plain(rng))
 stage, renderer = Stage(), Renderer(2, Path(sys.argv[1]).parent)
 stage.build(scene)
-view = View(look_at((0.2, -1, 1.4), (0, 3, 0.6), 0.1), intrinsics(64, 48, 70), 64, 48, "indoor")
+matrix = intrinsics(64, 48, 70)
+if sys.argv[2] == "cut":
+    matrix = cut(matrix, (64, 48), 0.6, np.array([0.35, 0.1]))
+view = View(look_at((0.2, -1, 1.4), (0, 3, 0.6), 0.1), matrix, 64, 48, "indoor")
 seen = renderer.render(stage.camera, view, 1)
 again = renderer.render(stage.camera, view, 1)
 np.savez(sys.argv[1], depth=seen.depth, light=seen.light, again=again.light, pose=view.pose, K=view.intrinsics)
@@ -41,9 +44,10 @@ os._exit(0)
 """
 
 
-def test_depth_is_exact_at_pixel_centres_and_sky_is_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", ["whole", "cut"])
+def test_depth_is_exact_at_pixel_centres_and_sky_is_zero(tmp_path: Path, window: str) -> None:
     file = tmp_path / "out.npz"
-    subprocess.run([sys.executable, "-c", DEPTH_OF_A_PLANE, str(file)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", DEPTH_OF_A_PLANE, str(file), window], check=True, capture_output=True)
     out = np.load(file)
     depth, pose = out["depth"], out["pose"]
     pixels = np.stack([*np.meshgrid(np.arange(64), np.arange(48)), np.ones((48, 64))], axis=-1)
@@ -67,7 +71,7 @@ def test_depth_is_exact_at_pixel_centres_and_sky_is_zero(tmp_path: Path) -> None
 
 def test_a_worker_renders_a_shard_without_assets(tmp_path: Path) -> None:
     settings = Settings(
-        str(tmp_path), seed=3, width=64, height=48, views=2, samples=1, scenes_per_shard=1, worlds=("pile",)
+        str(tmp_path), seed=3, width=64, height=48, views=2, samples=1, scenes_per_shard=1, worlds=("display",)
     )
     job = tmp_path / "scratch" / "00000" / "job.json"
     job.parent.mkdir(parents=True)
@@ -86,7 +90,7 @@ def test_a_worker_renders_a_shard_without_assets(tmp_path: Path) -> None:
     frame = frames[0]
     assert frame.depth is not None
     assert (frame.height, frame.width) == (48, 64)
-    assert frame.extra["meta"]["world"] == "pile"
+    assert frame.extra["meta"]["world"] == "display"
     assert np.array_equal(frame.extra["sky"], frame.depth == 0)
     lengths = np.linalg.norm(frame.extra["normals"], axis=2)
     assert ((lengths == 0) | (np.abs(lengths - 1) < 0.02)).all()

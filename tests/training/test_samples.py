@@ -11,7 +11,7 @@ from omnidc.data.mixture import Mixture, Source
 from omnidc.data.shards import Shards
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
-from omnidc.training.samples import EpochPlan, Request, Samples, edge_share, make_loader, names_of, open_source
+from omnidc.training.samples import EpochPlan, Request, Samples, make_loader, names_of, open_source
 
 
 def sources(shard: Path) -> list[Source]:
@@ -55,15 +55,6 @@ def test_batch_has_one_size_and_sizes_change_between_steps(shard: Path) -> None:
     sizes = [{(request.height, request.width) for request in batch} for batch in everything]
     assert all(len(size) == 1 for size in sizes)
     assert set.union(*sizes) == {(32, 48), (48, 64)}
-
-
-def test_edges_are_counted_on_both_sides_and_not_beside_unknown_depth() -> None:
-    depth = np.ones((10, 20), np.float32)
-    depth[:, 10:] = 2
-    assert edge_share(depth) == pytest.approx(2 / 20)
-    depth[:, 10] = 0
-    assert edge_share(depth) == 0
-    assert edge_share(depth.T) == 0
 
 
 def test_a_thicket_of_edges_is_replaced_by_another_view(shard: Path) -> None:

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
+from omnidc.edges import EDGE_RATIO, depth_edges
+
 Array = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
 
@@ -58,7 +60,6 @@ LABELS: Mapping[str, tuple[str, str]] = {
 }
 
 TRUTH_FLOOR = 1e-4
-EDGE_RATIO = 1.05  # neighbours whose depths differ by more than this factor lie on two surfaces
 EDGE_BAND = 5.0  # pixels
 EDGE_MIN_DENSITY = 0.2  # a truth sparser than this does not show where its edges are
 
@@ -127,14 +128,7 @@ def edge_band(
     if known.mean() < EDGE_MIN_DENSITY:
         return np.zeros_like(known)
     rows, columns = distance_transform_edt(~known, return_distances=False, return_indices=True)
-    log_depth = np.log(truth[rows, columns].astype(np.float64))
-    edge = np.zeros_like(known)
-    jump_y = np.abs(np.diff(log_depth, axis=0)) > math.log(ratio)
-    jump_x = np.abs(np.diff(log_depth, axis=1)) > math.log(ratio)
-    edge[1:] |= jump_y
-    edge[:-1] |= jump_y
-    edge[:, 1:] |= jump_x
-    edge[:, :-1] |= jump_x
+    edge = depth_edges(truth[rows, columns].astype(np.float64), ratio)
     if not edge.any():
         return edge
     return known & (distance_transform_edt(~edge) <= width)

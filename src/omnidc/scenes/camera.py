@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnidc.edges import depth_edges
 from omnidc.scenes.description import Rng, Scene, Viewpoint
 
 # lens: bounds of the horizontal field of view in degrees (of the larger side of the picture)
@@ -19,6 +20,9 @@ LENSES: dict[str, tuple[float, float]] = {
     "close": (30.0, 65.0),
     "portrait": (22.0, 48.0),
 }
+# The share of views that are cut out of a larger picture, and the part of its width: frames are small, the photographs
+# that people have are not, and in those a thing spans two or three times as many pixels.
+CUT_SHARE, CUT_PART = 0.5, (0.35, 0.7)
 RAY_ROWS, RAY_COLUMNS = 6, 8
 CANDIDATES = 24
 DULL_SHARE = 0.25  # views taken as they come, so that bare walls and empty roads stay in the data
@@ -27,6 +31,7 @@ MIN_SPREAD = 0.05  # of depth, relative to its median
 MIN_HIT_SHARE = 0.35
 MIN_BRIGHTNESS, MIN_CONTRAST = 9.0, 5.0  # mean and standard deviation of an 8-bit picture
 WALL_DISTANCE, WALL_SHARE = 0.3, 0.6
+MAX_EDGES = 0.3  # share of the pixels at depth edges; photographs have 3 %, a thicket teaches nothing
 
 # eye [3], unit directions [N, 3] → distances [N] (inf = nothing) and what was hit (None = nothing)
 RayCast = Callable[
@@ -74,12 +79,28 @@ def wide_size(width: int, height: int) -> tuple[int, int]:
 
 
 def draw_view(rng: Rng, spot: Viewpoint, width: int, height: int, wide_driving: float = 0.0) -> View:
-    """A view at a viewpoint with a lens drawn from its kind; `wide_driving` is the share of wide driving pictures."""
+    """A view at a viewpoint with a lens drawn from its kind; `wide_driving` is the share of wide driving pictures.
+
+    `CUT_SHARE` of the views are the part of such a picture round a random point of it, as a photograph in more pixels
+    would show it: its axis lies beside the middle, or outside.
+    """
     wide = rng.random() < wide_driving and spot.lens == "driving"
     size = wide_size(width, height) if wide else (width, height)
-    return View(
-        look_at(spot.eye, spot.target, spot.roll), intrinsics(*size, rng.uniform(*LENSES[spot.lens])), *size, spot.lens
-    )
+    matrix = intrinsics(*size, rng.uniform(*LENSES[spot.lens]))
+    if rng.random() < CUT_SHARE:
+        part = rng.uniform(*CUT_PART)
+        matrix = cut(matrix, size, part, rng.uniform(0, 1 - part, 2))
+    return View(look_at(spot.eye, spot.target, spot.roll), matrix, *size, spot.lens)
+
+
+def cut(
+    matrix: npt.NDArray[np.float64], size: tuple[int, int], part: float, corner: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Intrinsics of the window that begins at `corner` (x, y) and spans `part` of each side, shown at `size`."""
+    move = np.eye(3)
+    move[:2, :2] /= part
+    move[:2, 2] = (0.5 - corner * size) / part - 0.5  # pixel centres are integers: x' + ½ = (x − left + ½) / part
+    return np.asarray(move @ matrix)
 
 
 def test_rays(view: View) -> npt.NDArray[np.float64]:
@@ -154,6 +175,8 @@ def fault(
         return "flat"
     if (known < WALL_DISTANCE).mean() > WALL_SHARE:
         return "a wall before the lens"
+    if depth_edges(depth).mean() > MAX_EDGES:
+        return "a thicket"
     if image.mean() < MIN_BRIGHTNESS or image.std() < MIN_CONTRAST:
         return "too dark"
     return None

@@ -103,4 +103,8 @@ def place(camera: Any, view: View) -> None:
     camera.location = view.pose[:3, 3].tolist()
     camera.rotation_quaternion = rotation.to_quaternion()
     camera.data.sensor_fit = "AUTO"
-    camera.data.angle = 2 * float(np.arctan(max(view.width, view.height) / 2 / view.intrinsics[0, 0]))
+    larger = max(view.width, view.height)
+    camera.data.angle = 2 * float(np.arctan(larger / 2 / view.intrinsics[0, 0]))
+    centre = view.intrinsics[:2, 2]  # Blender wants how far the picture lies from the axis, not the axis in the picture
+    camera.data.shift_x = float((view.width - 1) / 2 - centre[0]) / larger
+    camera.data.shift_y = float(centre[1] - (view.height - 1) / 2) / larger

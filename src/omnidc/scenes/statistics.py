@@ -11,13 +11,13 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from omnidc.edges import depth_edges
 from omnidc.errors import FileError
 from omnidc.frame import Frame
 from omnidc.scenes.camera import spread
 
 WIDTH = 320  # all pictures are compared at this width
 BINS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, np.inf)  # metres
-EDGE_STEP = 0.05  # relative difference of neighbouring depths
 EDGE_REACH = 2  # pixels
 BARE_WINDOW, BARE_DEVIATION = 7, 3.0  # pixels; grey levels out of 255
 SHALLOW = 0.5  # relief below which a frame is shallow
@@ -43,18 +43,9 @@ class Figures:
 
 
 def near_edges(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """[H, W]: within two pixels of a jump of more than 5 % between neighbours whose depth is known."""
-    logs = np.log(np.where(depth > 0, depth, 1))
-    known = depth > 0
-    jump = np.zeros(depth.shape, dtype=np.uint8)
-    step = np.log1p(EDGE_STEP)
-    across = (np.abs(np.diff(logs, axis=1)) > step) & known[:, 1:] & known[:, :-1]
-    down = (np.abs(np.diff(logs, axis=0)) > step) & known[1:] & known[:-1]
-    jump[:, 1:] |= across
-    jump[:, :-1] |= across
-    jump[1:] |= down
-    jump[:-1] |= down
-    return cv2.dilate(jump, np.ones((2 * EDGE_REACH + 1,) * 2, dtype=np.uint8)) > 0
+    """[H, W]: within two pixels of a depth edge."""
+    edge = depth_edges(depth).astype(np.uint8)
+    return cv2.dilate(edge, np.ones((2 * EDGE_REACH + 1,) * 2, dtype=np.uint8)) > 0
 
 
 def bare(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:

@@ -23,13 +23,13 @@ from omnidc.data import DATASETS, open_dataset
 from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, flatten_relief, geometry
 from omnidc.data.mixture import Source
 from omnidc.data.shards import open_frames
+from omnidc.edges import depth_edges
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.patterns import Pattern, parse
 from omnidc.training.config import DataConfig
 
 ATTEMPTS = 20
-EDGE = 0.05  # of log depth, as in the evaluation
 Batch = dict[
     str, Any
 ]  # image uint8 [B, 3, H, W], sparse and truth [B, 1, H, W], noise bool [B, 1, H, W], name, replaced
@@ -98,7 +98,7 @@ class Samples(Dataset[Batch]):
         if self.range_limit:
             truth[truth < truth.max() / self.range_limit] = 0
         truth = flatten_relief(truth, self.augment, rng)
-        if self.max_edges < 1 and edge_share(truth) > self.max_edges:
+        if self.max_edges < 1 and depth_edges(truth).mean() > self.max_edges:
             return None
         measured = self.pattern(truth, view.image, rng)
         if np.count_nonzero(measured.sparse) < self.min_points:
@@ -111,19 +111,6 @@ class Samples(Dataset[Batch]):
             "noise": torch.from_numpy(np.ascontiguousarray(measured.noise))[None],
             "name": frame.name,
         }
-
-
-def edge_share(depth: npt.NDArray[np.float32]) -> float:  # [H, W], 0 = unknown
-    """Share of the pixels whose depth differs by more than `EDGE` from that of a neighbour, both being known."""
-    known = depth > 0
-    log = np.log(np.where(known, depth, 1))
-    edge = np.zeros_like(known)
-    for axis in (0, 1):
-        here, there = (np.s_[1:], np.s_[:-1]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :-1])
-        jump = (np.abs(log[here] - log[there]) > EDGE) & known[here] & known[there]
-        edge[here] |= jump
-        edge[there] |= jump
-    return float(edge.mean())
 
 
 class EpochPlan(Sampler[list[Request]]):
