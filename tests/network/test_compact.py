@@ -9,7 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
-from omnidc.network.compact import COARSE, CompactConfig, CompactNetwork, bilinear_logits
+from omnidc.network.compact import FACTOR, CompactConfig, CompactNetwork, bilinear_logits
+from omnidc.network.normalize import downsample_sparse, log_of_valid
+from omnidc.network.prefill import SPREAD, prefill
+from omnidc.network.trust import surroundings
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
 from omnidc.network.upsample import convex_upsample
 
@@ -93,7 +96,7 @@ def test_gradients_grow_with_the_relief_that_the_points_show(network: CompactNet
     """log O → a log O gives a times the gradients, once the network may not look at the relief itself."""
     image, sparse = scene(points=0.5)
     sparse = sparse / sparse[sparse > 0].median()
-    network.join2.weight[:, -1 - COARSE] = 0  # the channel that tells the relief
+    network.join2.weight[:, -1] = 0  # the channel that tells the relief
     flat = torch.where(sparse > 0, sparse.clamp_min(1e-9) ** 0.25, 0)
     deep, shallow = network.fields(image, sparse), network.fields(image, flat)
     for g, h in zip(deep.gradients, shallow.gradients, strict=True):
@@ -186,3 +189,22 @@ def test_weights_of_another_network_are_refused_in_a_sentence(tmp_path: Path) ->
     torch.save({"something": torch.zeros(1)}, tmp_path / "other.pth")
     with pytest.raises(CheckpointError, match="does not hold EfficientNet-Lite0"):
         EfficientNetLite0().load_imagenet(tmp_path / "other.pth")
+
+
+@torch.no_grad()
+def test_outliers_leave_the_cautious_guess_alone(network: CompactNetwork) -> None:
+    depth = torch.linspace(1, 3, 96).view(1, 1, 96, 1).expand(1, 1, 96, 128)
+    generator = torch.Generator().manual_seed(0)
+    sparse = depth * (torch.rand(depth.shape, generator=generator) < 0.05)
+    wrong = sparse.clone()
+    wrong[..., 40, 60], wrong[..., 70, 20] = 9.0, 0.3
+    guesses = []
+    for points in (sparse, wrong):
+        log_depth, valid = log_of_valid(points)
+        guess = prefill(log_depth, valid)
+        cells, mask = downsample_sparse(points, FACTOR)
+        doubtful = surroundings(log_of_valid(cells)[0] / guess.spread * SPREAD, mask).doubtful
+        guesses.append(network._guesses(log_depth, valid, guess, doubtful))
+    (clean, _), (polluted, cautious) = guesses
+    assert float((polluted - clean).abs().max()) > 0.5
+    assert float((cautious - clean).abs().max()) < 0.1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnidc.network.trust import FEATURES, WINDOWS, Trust, surroundings
+from omnidc.network.trust import DEPTH_STEP, FEATURES, FITS, WINDOWS, Trust, surroundings
 
 
 def scene(height: int = 40, width: int = 56, share: float = 0.3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -15,37 +15,90 @@ def scene(height: int = 40, width: int = 56, share: float = 0.3, seed: int = 0) 
     return torch.randn(1, 1, height, width, generator=generator) * mask, mask
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3])
-def test_features_are_those_of_a_plain_loop_over_the_other_measurements(share: float) -> None:
-    log_depth, mask = scene(share=share)
-    fast = surroundings(log_depth, mask)[0].numpy()
-    values, known = log_depth[0, 0].numpy(), mask[0, 0].numpy() > 0
-    slow = np.zeros_like(fast)
-    for y, x in zip(*np.nonzero(known), strict=True):
+def slow_surroundings(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Point by point, with the least-squares routine of NumPy."""
+    points = np.argwhere(known)
+    z = values[known].astype(np.float64)
+    places = (points - [known.shape[0] / 2, known.shape[1] / 2]) / 16
+    blocks = {size: points // size for size in WINDOWS}
+    weight = np.ones(len(z))
+
+    def others(i: int, size: int) -> np.ndarray:
+        near = (np.abs(blocks[size] - blocks[size][i]) <= 1).all(axis=1)
+        near[i] = False
+        return near
+
+    def first_that_tells(rows: list[np.ndarray], counts: list[np.ndarray]) -> np.ndarray:
+        return np.array([
+            next((row[i] for row, count in zip(rows, counts, strict=True) if count[i] >= 3), rows[-1][i])
+            for i in range(len(z))
+        ])
+
+    for _ in range(FITS):
+        apart, scatters, totals = ([np.zeros(len(z)) for _ in WINDOWS] for _ in range(3))
         for k, size in enumerate(WINDOWS):
-            top, left = (y // size - 1) * size, (x // size - 1) * size
-            window = np.s_[max(top, 0) : top + 3 * size, max(left, 0) : left + 3 * size]
-            others = known.copy()
-            others[y, x] = False
-            around = values[window][others[window]]
-            if len(around):
-                apart = values[y, x] - around.mean()
-                slow[3 * k : 3 * k + 2, y, x] = np.clip([apart, apart / (around.std() + 0.02)], -6, 6)
-                slow[3 * k + 2, y, x] = np.log1p(len(around))
-    np.testing.assert_allclose(fast, slow, atol=5e-3)
+            for i in range(len(z)):
+                near = others(i, size)
+                total = weight[near].sum()
+                totals[k][i] = total
+                if total <= 0.05:
+                    continue
+                w = weight[near] / total
+                centre, mean = w @ places[near], w @ z[near]
+                offsets, heights = places[near] - centre, z[near] - mean
+                covariance = offsets.T @ (w[:, None] * offsets)
+                slope = np.linalg.solve(
+                    covariance + (size / 32) ** 2 / total * np.eye(2), offsets.T @ (w * heights)
+                )
+                scatter = np.sqrt(w @ np.square(heights - offsets @ slope))
+                apart[k][i] = z[i] - mean - (places[i] - centre) @ slope
+                scatters[k][i] = apart[k][i] / (scatter + 0.02)
+        weight = 1 / (1 + (first_that_tells(scatters[1:], totals[1:]) / 2) ** 2) ** 2
+    steps = np.clip(np.round(values[known] / np.float32(DEPTH_STEP)), -40, 40)
+    same = [np.array([(np.abs(steps[others(i, s)] - steps[i]) <= 1).sum() for i in range(len(z))]) for s in WINDOWS]
+    count = [np.array([others(i, s).sum() for i in range(len(z))]) for s in WINDOWS]
+    features = np.zeros((FEATURES, *known.shape))
+    for k in range(len(WINDOWS)):
+        rows = [apart[k].clip(-6, 6), scatters[k].clip(-6, 6), np.log1p(count[k]), (same[k] + 0.5) / (count[k] + 1)]
+        for j, row in enumerate(rows):
+            features[4 * k + j][known] = row
+    far = np.abs(first_that_tells(scatters, count))
+    alone = first_that_tells([s / np.maximum(n, 1) for s, n in zip(same, count, strict=True)], count) < 0.15
+    doubtful = np.zeros_like(known)
+    doubtful[known] = (count[-1] >= 6) & ((far > 6) | ((far > 3) & alone))
+    return features, doubtful
 
 
-def test_an_outlier_stands_out_and_its_neighbours_do_not() -> None:
+@pytest.mark.parametrize("share", [0.02, 0.1])
+def test_surroundings_are_those_of_a_plain_loop_over_the_other_measurements(share: float) -> None:
+    log_depth, mask = scene(share=share)
+    fast = surroundings(log_depth, mask)
+    features, doubtful = slow_surroundings(log_depth[0, 0].numpy(), mask[0, 0].numpy() > 0)
+    np.testing.assert_allclose(fast.features[0].numpy(), features, atol=5e-3)
+    assert np.array_equal(fast.doubtful[0, 0].numpy(), doubtful)
+
+
+@pytest.mark.parametrize("slope", [0.0, 2.0])
+def test_an_outlier_stands_out_and_its_neighbours_do_not(slope: float) -> None:
     _, mask = scene()
-    log_depth = 0.05 * torch.randn(mask.shape, generator=torch.Generator().manual_seed(1)) * mask
+    noise = 0.05 * torch.randn(mask.shape, generator=torch.Generator().manual_seed(1))
     mask[..., 20, 28] = 1
-    log_depth[..., 20, 28] = 2.0
-    apart = surroundings(log_depth, mask)[:, 0:1].abs()
+    log_depth = (noise + slope * torch.linspace(0, 1, mask.shape[-1])) * mask
+    log_depth[..., 20, 28] += 2.0
+    around = surroundings(log_depth, mask)
+    assert torch.nonzero(around.doubtful)[:, 2:].tolist() == [[20, 28]]
+    apart = around.features[:, 0:1].abs()
     assert int(apart.argmax()) == 20 * mask.shape[-1] + 28
-    assert float(apart.flatten().sort().values[-2]) < 0.5
+    assert float(apart.flatten().sort().values[-2]) < 0.7
+
+
+def test_nobody_at_a_depth_edge_is_doubted() -> None:
+    _, mask = scene()
+    step = (torch.arange(mask.shape[-1]) > 28).float() * mask
+    assert not surroundings(step, mask).doubtful.any()
 
 
 def test_trust_starts_without_an_opinion() -> None:
     around = surroundings(*scene())
-    assert around.shape[1] == FEATURES
-    assert not Trust(8)(around, torch.rand(1, 8, *around.shape[-2:])).any()
+    assert around.features.shape[1] == FEATURES
+    assert not Trust(8)(around.features, torch.rand(1, 8, *around.features.shape[-2:])).any()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from omnidc.errors import ConfigError
 from omnidc.network.interface import Fields, Prediction
 from omnidc.training import losses
 from omnidc.training.losses import LossConfig
@@ -355,3 +356,31 @@ def test_batch_is_the_mean_of_its_images() -> None:
     ]
     for name, term in whole.items():
         assert term.item() == pytest.approx(np.mean([part[name].item() for part in parts])), name
+
+
+def test_an_image_counts_by_how_well_it_could_be_interpolated() -> None:
+    truth = torch.full((2, 1, 8, 8), 2.0)
+    truth[:, :, 0] = 0
+    guess = torch.full((2, 1, 4, 4), math.log(2.0))
+    guess[1] += 0.3
+    weight = losses.relative_weight(guess, truth, 0.01)
+    torch.testing.assert_close(weight, losses.TYPICAL / torch.tensor([0.01, 0.31]))
+
+
+def test_relative_terms_need_a_network_that_interpolates() -> None:
+    leaves = make_leaves()
+    prediction = make_prediction(leaves)
+    config = LossConfig(l1_log=1.0, relative=0.02)
+    truth, sparse = depths(2, 1, 12, 20, seed=1), depths(2, 1, 12, 20, seed=2)
+    with pytest.raises(ConfigError, match="first guess"):
+        losses.total(prediction, truth, sparse, None, config)
+    prediction.fields.refinement["start"] = torch.zeros(2, 1, 6, 10, dtype=truth.dtype)
+    plain = losses.total(prediction, truth, sparse, None, LossConfig(l1_log=1.0))
+    relative = losses.total(prediction, truth, sparse, None, config)
+    weight = losses.relative_weight(torch.zeros(2, 1, 6, 10, dtype=truth.dtype), truth / prediction.median, 0.02)
+    depth = prediction.depth / losses.median_of(truth)
+    torch.testing.assert_close(
+        relative["l1_log"], (weight * losses.l1_log(depth, truth / losses.median_of(truth))).mean()
+    )
+    torch.testing.assert_close(relative["l1"], plain["l1"])
+    torch.testing.assert_close(relative["input_confidence"], plain["input_confidence"])

@@ -10,7 +10,8 @@ and the Laplace scale of log depth.
 Two things keep it from inventing relief that the points deny. Log depths enter divided by the spread of the scene, and
 gradients leave multiplied by it, so a shallow scene is to the network what a deep one is. And the gradients are
 corrections: a learned gate adds the slope of the pre-fill, so that where the photograph tells nothing, the result is
-plain interpolation.
+plain interpolation. There are two pre-fills, one without the measurements that contradict all those around them
+(`omnidc.network.trust`); the network says how much of each it wants.
 """
 
 from __future__ import annotations
@@ -29,17 +30,15 @@ from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
-from omnidc.network.prefill import SPREAD, prefill
+from omnidc.network.prefill import SPREAD, Prefill, prefill
 from omnidc.network.trust import Trust, surroundings
 from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
-PREFILL_FACTOR = 4  # the pre-fill is smooth, a coarser grid is enough
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
 SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
-COARSE = 3  # grids of the pre-fill, coarsest first, from which each measurement's distance is told
-PLACES = 2 * FACTOR * FACTOR + 5 + COARSE  # channels of depth at 1/2
+PLACES = 2 * FACTOR * FACTOR + 6  # channels of depth at 1/2
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,9 @@ class CompactNetwork(DepthNetwork):
         self.from4 = nn.Conv2d(c4, c2, 1)
         self.up2 = ResidualBlock(c2)
 
-        # Gradients in x and y, the gate of the pre-fill's slope (open at the start), edge weights in x and y.
-        gradient = (0.0, 0.0, 2.0, 0.0, 0.0) if config.edge_weights else (0.0, 0.0, 2.0)
+        # Gradients in x and y, the gate of the pre-fill's slope (open at the start), the share in it of the cautious
+        # one, edge weights in x and y.
+        gradient = (0.0, 0.0, 2.0, 0.0, 0.0, 0.0) if config.edge_weights else (0.0, 0.0, 2.0, 0.0)
         # Confidence logit of a measured cell and log Laplace scale: most points are right, and 5 % is a first guess.
         point = (2.0, math.log(0.05))
         self.outputs2 = (len(gradient), len(point), 9 * FACTOR * FACTOR)
@@ -166,19 +166,21 @@ class CompactNetwork(DepthNetwork):
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
         colour = self.encoder(imagenet(image))
         log_depth, valid = log_of_valid(sparse)
-        filled, support, relief, coarse = self._prefill(log_depth, valid)
-        measured = torch.cat([log_depth / relief, valid], dim=1)
+        guess = prefill(log_depth, valid, FACTOR)
+        relief = guess.spread / SPREAD if self.config.relief else torch.ones_like(guess.spread)
         cells, mask = downsample_sparse(sparse, FACTOR)
         nearest = log_of_valid(cells)[0]
+        around = surroundings(nearest / relief, mask)
+        filled, cautious = self._guesses(log_depth, valid, guess, around.doubtful)
+        measured = torch.cat([log_depth / relief, valid], dim=1)
         places = [
             F.pixel_unshuffle(measured, FACTOR),
             nearest / relief,
             mask,
             filled / relief,
-            support,
-            relief.log().expand_as(support),
-            # what a measurement differs by from its surroundings: outliers stand out
-            *((nearest - around) * mask / relief for around in coarse),
+            cautious / relief,
+            guess.support,
+            relief.log().expand_as(mask),
         ]
 
         x2 = self.join2(torch.cat([colour[0], *places], dim=1))
@@ -195,14 +197,16 @@ class CompactNetwork(DepthNetwork):
         heads = (head(features) for head, features in zip(self.gradient_heads, (x4, x8, x16), strict=False))
         gradients, weights = [], []
         for level, out in enumerate((at2, *heads)):
-            slope = join_edges(differences(pool(filled, level)))
-            gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + torch.sigmoid(out[:, 2:3]) * slope)
+            slope, cautious_slope = (join_edges(differences(pool(one, level))) for one in (filled, cautious))
+            gate, caution = torch.sigmoid(out[:, 2:4]).split(1, dim=1)
+            slope = gate * (slope + caution * (cautious_slope - slope))
+            gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + slope)
             if self.config.edge_weights:
-                weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
+                weights.append((2 * torch.sigmoid(out[:, 4:]) + 1e-3) / self.config.resolutions)
         return Fields(
             gradients=tuple(gradients),
             weights=tuple(weights) if weights else None,
-            confidence=torch.sigmoid(points[:, :1] + self.trust(surroundings(nearest / relief, mask), x2)),
+            confidence=torch.sigmoid(points[:, :1] + self.trust(around.features, x2)),
             refinement={"mask": mask_logits, "log_scale": points[:, 1:], "start": filled},
         )
 
@@ -226,17 +230,15 @@ class CompactNetwork(DepthNetwork):
         log_scale = F.interpolate(fields.refinement["log_scale"], scale_factor=FACTOR, mode="bilinear")
         return depth, depth, depth * log_scale.exp()
 
-    def _prefill(self, log_depth: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-        """At 1/2: dense log depth, its support, the scene's relief relative to a common one [B, 1, 1, 1], and the
-        coarsest guesses."""
-        guess = prefill(log_depth, valid, PREFILL_FACTOR)
-        maps = [guess.log_depth, guess.support, *guess.coarse[:COARSE]]
+    def _guesses(self, log_depth: Tensor, valid: Tensor, guess: Prefill, doubtful: Tensor) -> tuple[Tensor, Tensor]:
+        """At 1/2: the dense guess from all measurements, and the same without the doubtful ones."""
+        filled = guess.log_depth
         if not self.config.prefill:
-            maps = [torch.zeros_like(one) for one in maps]
-        scale = PREFILL_FACTOR // FACTOR
-        filled, support, *coarse = (F.interpolate(one, scale_factor=scale, mode="bilinear") for one in maps)
-        relief = guess.spread / SPREAD
-        return filled, support, relief if self.config.relief else torch.ones_like(relief), coarse
+            return torch.zeros_like(filled), torch.zeros_like(filled)
+        if not doubtful.any():
+            return filled, filled
+        kept = valid * F.interpolate((~doubtful).to(valid.dtype), scale_factor=FACTOR)
+        return filled, prefill(log_depth * kept, kept, FACTOR).log_depth
 
 
 def bilinear_logits(factor: int) -> tuple[float, ...]:

@@ -33,20 +33,18 @@ class Prefill:
     log_depth: Tensor  # [B, 1, h, w], dense
     support: Tensor  # [B, 1, h, w] in [0, 1], share of the grids whose cell here was measured: 1 at a point, 0 far away
     spread: Tensor  # [B, 1, 1, 1] > 0, relief of the scene: about the standard deviation of its log depth
-    coarse: list[Tensor]  # the guesses on the coarser grids, coarsest first, each enlarged to [B, 1, h, w]
 
 
 @torch.no_grad()
 def prefill(
     log_depth: Tensor,  # [B, 1, H, W], relative to some typical depth; 0 where there is no measurement
     valid: Tensor,  # [B, 1, H, W], 0 or 1
-    factor: int = 4,
+    factor: int = 2,
 ) -> Prefill:
     """Fill the cells of `factor` × `factor` pixels; H and W are multiples of it. Without any measurement: 0."""
     filled: Tensor | None = None
     support = torch.zeros_like(log_depth)
-    cell = COARSEST
-    grids: list[Tensor] = []
+    cell, grids = COARSEST, 0
     while cell >= factor:
         share = F.avg_pool2d(valid, cell, ceil_mode=True)
         observed = F.avg_pool2d(log_depth * valid, cell, ceil_mode=True) / share.clamp_min(1e-9)
@@ -59,15 +57,9 @@ def prefill(
         flat = observed.new_zeros(len(observed), 2, *observed.shape[-2:])
         missing, _ = integrate([flat], (observed - base) * mask, mask, rtol=3e-2, on_failure="ignore")
         filled, support = base + missing, known
-        grids.append(filled)
-        cell //= 2
+        cell, grids = cell // 2, grids + 1
     assert filled is not None
-    height, width = filled.shape[-2:]
-    coarse = [
-        F.interpolate(grid, scale_factor=2 ** (len(grids) - 1 - level), mode="bilinear")[..., :height, :width]
-        for level, grid in enumerate(grids[:-1])
-    ]
-    return Prefill(filled, support / len(grids), _spread(filled, valid), coarse)
+    return Prefill(filled, support / grids, _spread(filled, valid))
 
 
 def _spread(filled: Tensor, valid: Tensor) -> Tensor:

@@ -20,11 +20,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omnidc.errors import ConfigError
 from omnidc.network.interface import Prediction
 
 RELEASED_CELL = 4  # the released integrator's cell, in pixels; ours is told from the network's maps
 RELEASED_TINY = 1e-4  # the release takes smaller depths for unknown
 LN2 = math.log(2.0)
+TYPICAL = 0.05  # log depth: error of an interpolation that leaves the weights of the terms as they are
+RELATIVE = ("l1_log", "gradient_matching_log", "gradient_l1")  # terms that `relative_weight` applies to
 
 
 def known(truth: Tensor) -> Tensor:  # [B, 1, H, W] → bool
@@ -323,6 +326,24 @@ def edge_band(
     return 1 + gain * F.max_pool2d(edge, 2 * radius + 1, stride=1, padding=radius)
 
 
+def relative_weight(
+    guess: Tensor,  # [B, 1, h, w], log depth as interpolated before anything was learnt
+    truth: Tensor,  # [B, 1, H, W], same unit, 0 = unknown
+    floor: float,
+) -> Tensor:
+    """Weights [B] of images: `TYPICAL` / (e + `floor`), e = mean_V |guess − ln D|.
+
+    Few points on a deep scene leave errors a hundred times those of many points on a shallow one, and their
+    gradients drown what the latter could teach. With this weight all count by how much better than interpolation
+    they became; `floor` is the error at which an image is good enough. Carries no gradient.
+    """
+    with torch.no_grad():
+        mask = known(truth)
+        guess = F.interpolate(guess, size=truth.shape[-2:], mode="bilinear")
+        error = image_mean((guess - torch.where(mask, truth, torch.ones_like(truth)).log()).abs(), mask)
+        return TYPICAL / (error + floor)
+
+
 @dataclass
 class LossConfig:
     """Weight of every term, and their constants. A weight of 0 leaves the term out. Defaults are the paper's."""
@@ -341,6 +362,7 @@ class LossConfig:
     min_log_scale_log: float = -7.0  # laplace_log
     matching_scales: int = 4
     noise_tolerance: float = 0.1
+    relative: float = 0.0  # if > 0: terms in log depth count by `relative_weight` with this floor
     edge_gain: float = 0.0  # additional weight of l1 and l1_log near depth edges
     edge_jump: float = 0.1
     edge_radius: int = 2
@@ -401,6 +423,12 @@ def total(
             injected,
             tolerance=config.noise_tolerance,
         )
+    if config.relative > 0:
+        guess = prediction.fields.refinement.get("start")
+        if guess is None:
+            raise ConfigError("loss.relative needs a network with a first guess, such as compact.")
+        weight = relative_weight(guess.to(wide), truth.to(wide) / prediction.median.to(wide), config.relative)
+        terms = {name: value * weight if name in RELATIVE else value for name, value in terms.items()}
     result = {name: value.mean() for name, value in terms.items()}
     if not result:
         raise ValueError("every loss weight is 0, or belongs to an output that the network does not have")
