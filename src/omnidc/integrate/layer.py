@@ -89,6 +89,7 @@ def integrate(
     alpha: float | Tensor = ALPHA,  # α: a number, or a tensor that broadcasts against `mask`
     start: Tensor | None = None,  # [B, 1, h, w], first guess of x, as from the last frame of a video
     rtol: float = 1e-5,
+    xtol: float | None = None,
     max_iterations: int | None = None,
     method: Method = "multigrid",
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
@@ -119,7 +120,13 @@ def integrate(
     observed = torch.where(known, observed, 0)
     options: dict[str, Any] = {
         "start": start,
-        "solver": {"rtol": rtol, "max_iterations": max_iterations, "method": method, "on_failure": on_failure},
+        "solver": {
+            "rtol": rtol,
+            "xtol": xtol,
+            "max_iterations": max_iterations,
+            "method": method,
+            "on_failure": on_failure,
+        },
     }
     x: Tensor = _Integrate.apply(options, anchor, observed, *gradients, *weights)  # type: ignore[no-untyped-call]
     return x, options["info"]

@@ -53,7 +53,7 @@ class CompactConfig:
     edge_weights: bool = True  # per-edge weights W_r; without, 1 / R everywhere
     prefill: bool = True  # the dense first guess as input, and its slope under the gate
     relief: bool = True  # depths in units of the scene's spread
-    rtol: float = 3e-4  # of the integrator; in log depth far below what the eye or a metric sees
+    xtol: float = 3e-4  # relative accuracy of the integrator's log depth
 
     def __post_init__(self) -> None:
         if not 1 <= self.resolutions <= 4:
@@ -221,7 +221,7 @@ class CompactNetwork(DepthNetwork):
             fields.weights,
             alpha=self.log_alpha.exp(),
             start=fields.refinement.get("start") if start is None else start,
-            rtol=self.config.rtol,
+            xtol=self.config.xtol,
         )
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
