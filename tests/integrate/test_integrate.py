@@ -230,6 +230,44 @@ def test_residual_history_falls_below_the_tolerance() -> None:
     assert bool((info.residuals[-1] <= 1e-4).all())
 
 
+@pytest.mark.parametrize("alpha", [5.0, 5e3, 5e5])
+@pytest.mark.parametrize("weights", ["uniform", "edges"])
+def test_accuracy_of_x_does_not_depend_on_the_weight_of_the_measurements(alpha: float, weights: str) -> None:
+    problem = stepped_surface(60, 80, batch=2, weights=weights, dtype=torch.float64)  # type: ignore[arg-type]
+    start = problem.surface + 0.1 * torch.sin(torch.arange(80.0, dtype=torch.float64))
+    start = torch.where(problem.mask > 0, problem.surface, start)  # meets the points, as an interpolation does
+    exact, _ = integrate(*problem.arguments(), alpha=alpha, rtol=1e-12)
+    x, info = integrate(*problem.arguments(), alpha=alpha, start=start, xtol=1e-3)
+    spread = (exact - exact.mean((1, 2, 3), keepdim=True)).square().mean().sqrt()
+    assert bool(info.converged.all())
+    assert float((x - exact).square().mean().sqrt()) < 1e-2 * float(spread)  # the estimate is no bound
+    if alpha > 1000:  # the residual says little there
+        early, _ = integrate(*problem.arguments(), alpha=alpha, start=start, rtol=3e-3)
+        assert float((early - exact).square().mean()) > float((x - exact).square().mean())
+
+
+def test_with_accuracy_in_x_the_images_of_a_batch_stop_for_themselves() -> None:
+    problem = stepped_surface(40, 56, batch=3, weights="edges")
+    together, info = integrate(*problem.arguments(), xtol=1e-3)
+    for i in range(3):
+        lists = [[one[i : i + 1] for one in part] for part in (problem.gradients, problem.weights)]
+        maps = [part[i : i + 1] for part in (problem.observed, problem.mask, problem.confidence)]
+        alone, own = integrate(lists[0], *maps, lists[1], xtol=1e-3)
+        assert int(own.iterations) == int(info.iterations[i])
+        torch.testing.assert_close(alone, together[i : i + 1], rtol=0, atol=1e-5)
+
+
+def test_with_accuracy_in_x_an_exact_start_and_a_constant_need_no_iteration() -> None:
+    problem = stepped_surface(40, 56, dtype=torch.float64)
+    exact, _ = integrate(*problem.arguments(), rtol=1e-12)
+    _, info = integrate(*problem.arguments(), start=exact, xtol=1e-3)
+    assert int(info.iterations) == 0
+    flat = [torch.zeros_like(g) for g in problem.gradients]
+    x, info = integrate(flat, torch.full_like(exact, 2.0), problem.mask, xtol=1e-3)
+    assert bool(info.converged)
+    torch.testing.assert_close(x, torch.full_like(exact, 2.0))
+
+
 def test_equal_measurements_and_flat_gradients_give_a_constant_at_once() -> None:
     zeros = [torch.zeros(1, 2, 8, 8)]
     mask = torch.zeros(1, 1, 8, 8)
