@@ -1,0 +1,133 @@
+"""What each part of the compact model is worth: short trainings without it, three seeds each, on held-out scenes.
+
+    python benchmarks/ablations.py --data FRAMES --out DIR [--steps 300] [--seeds 3] [--jobs 2] [--only NAME]
+    python benchmarks/ablations.py --out DIR --table          # print what is there so far
+
+Every run sees the same frames in the same order for the same number of steps and is judged on the same held-out scenes;
+only the named thing differs. A run that is there is not made again, so the command may be interrupted and repeated. The
+table has REL in per cent, mean ± standard deviation over the seeds. Short runs on small crops: differences, not levels,
+carry over to long ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from omnidc.files import atomic_path
+from omnidc.training.config import load_config
+from omnidc.training.loop import train
+
+SIZES = [[128, 160], [160, 128], [128, 192]]
+PATTERNS = ["0.7%", "0.1%", "0.03%", "sift", "lidar-16"]
+LINEAR_LOSSES = {
+    **{"l1": 1.0, "l1_init": 0.0, "laplace": 0.5, "gradient_matching": 2.0, "relative": 0.0},
+    **{"l1_log": 0.0, "laplace_log": 0.0, "gradient_matching_log": 0.0},
+}
+RANDOM = "0.01%~~5%"
+# group, name → what differs from the preset, by section
+VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
+    ("", "preset (R = 4 from 1/2)"): {},
+    ("resolutions", "R = 3"): {"network": {"options": {"resolutions": 3}}},
+    ("resolutions", "R = 2"): {"network": {"options": {"resolutions": 2}}},
+    ("resolutions", "R = 1"): {"network": {"options": {"resolutions": 1}}},
+    ("integrator", "uniform edge weights"): {"network": {"options": {"edge_weights": False}}},
+    ("input", "no first guess"): {"network": {"options": {"prefill": False}}},
+    ("depth space", "log depth, not in units of relief"): {"network": {"options": {"relief": False}}},
+    ("depth space", "losses in linear depth (the paper's)"): {"loss": LINEAR_LOSSES},
+    ("losses", "without gradient L1"): {"loss": {"gradient_l1": 0.0}},
+    ("losses", "without gradient matching"): {"loss": {"gradient_matching_log": 0.0}},
+    ("losses", "without Laplace"): {"loss": {"laplace_log": 0.0}},
+    ("losses", "not relative to interpolation"): {"loss": {"relative": 0.0}},
+    ("patterns", "random points only"): {"data": {"pattern": RANDOM}},
+    ("patterns", "0.7 % only"): {"data": {"pattern": "0.7%"}},
+    ("augmentation", "without bas-reliefs"): {"augment": {"relief": 0.0}},
+}
+
+
+def run_one(name: str, seed: int, steps: int, data: str, encoder: str, out: Path) -> dict[str, Any]:
+    """Train one variant with one seed and return its scores."""
+    torch.set_num_threads(1)
+    folder = out / "runs" / f"{''.join(c if c.isalnum() else '_' for c in name)}-{seed}"
+    changes = next(change for (_, known), change in VARIANTS.items() if known == name)
+    tables: dict[str, dict[str, Any]] = {
+        "data": {"sources": {"frames": data}, "sizes": SIZES, "workers": 0},
+        "schedule": {"steps": steps},
+        "optimiser": {"ema": 0.98},
+        "validation": {"patterns": PATTERNS, "frames": 20, "every_minutes": 0.0, "pictures": 0},
+        "network": {"encoder": encoder} if encoder else {},
+    }
+    for section, values in changes.items():
+        tables[section] = {**tables.get(section, {}), **values}
+    config = load_config("compact", None, [f"seed={seed}"], **tables)
+    train(config, folder, resume=(folder / "state.pt").exists(), quiet=True)
+    with (folder / "validation.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["step"]) == steps]
+    return {"name": name, "seed": seed, "steps": steps, "rel": {row["pattern"]: float(row["rel"]) for row in rows}}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown: one line per variant, REL in per cent by pattern."""
+    lines = [f"| | without or with | runs | {' | '.join(PATTERNS)} |", "|---|---|---:|" + "---:|" * len(PATTERNS)]
+    for group, name in VARIANTS:
+        scores = [result["rel"] for result in results if result["name"] == name]
+        if not scores:
+            continue
+        cells = []
+        for pattern in PATTERNS:
+            values = [100 * score[pattern] for score in scores]
+            cells.append(f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else ""))
+        lines.append(f"| {group} | {name} | {len(scores)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="shards of omnidc scenes")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--encoder", default="", help="ImageNet weights (see the preset)")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--only", action="append", help="part of a variant's name")
+    parser.add_argument("--table", action="store_true", help="print the results and do nothing else")
+    options = parser.parse_args()
+    path = options.out / "results.jsonl"
+    results = read(path)
+    if not options.table:
+        if not options.data:
+            parser.error("give --data, or --table")
+        names = [name for _, name in VARIANTS if not options.only or any(part in name for part in options.only)]
+        done = {(result["name"], result["seed"]) for result in results}
+        # seed by seed: an unfinished table has all variants
+        todo = [(name, seed) for seed in range(options.seeds) for name in names if (name, seed) not in done]
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(options.jobs, mp_context=context) as pool, tqdm(total=len(todo), unit="run") as bar:
+            waiting = [
+                pool.submit(run_one, name, seed, options.steps, options.data, options.encoder, options.out)
+                for name, seed in todo
+            ]
+            for one in waiting:
+                results.append(one.result())
+                with atomic_path(path) as temporary:
+                    temporary.write_text("".join(json.dumps(result) + "\n" for result in results), encoding="utf-8")
+                bar.update()
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
