@@ -1,10 +1,11 @@
 """Images a second of training, and where the time goes.
 
-    python benchmarks/training.py --data /path/to/frames [--preset compact] [--size 256x320] [--batch 8] [--steps 8]
+    OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 benchmarks/training.py --data FRAMES [--size 224x320] [--batch 6]
+    python benchmarks/training.py --data FRAMES                 # one process with all threads: slower on two cores
 
-Prints images a second by the clock (data loading included) and by CPU time of the main process, and the share of the
-step spent waiting for data, in the network's forward pass, in the integrator (its forward solves and the solve of its
-backward pass), in losses, in the rest of the backward pass, and in the optimiser with averaging. Shares are of CPU
+Prints images a second by the clock (data loading included) and by CPU time of the training processes, and the share of
+the step spent waiting for data, in the network's forward pass, in the integrator (its forward solves and the solve of
+its backward pass), in losses, in the rest of the backward pass, and in the optimiser with averaging. Shares are of CPU
 time, since the clock means little on a shared machine.
 """
 
@@ -23,7 +24,7 @@ from torch import Tensor
 from omnidc.network.interface import Fields
 from omnidc.training import losses
 from omnidc.training.config import TrainConfig, load_config
-from omnidc.training.distributed import World, pick_device
+from omnidc.training.distributed import World, join_world
 from omnidc.training.loop import Run
 
 
@@ -72,9 +73,10 @@ def watch_integrator(run: Run, watch: Stopwatch) -> None:
     run.network.integrate = integrate  # type: ignore[method-assign]
 
 
-def measure(config: TrainConfig, steps: int, warmup: int) -> None:
+def measure(config: TrainConfig, steps: int, warmup: int, world: World) -> None:
+    """Train a few steps; the first process prints, and speaks for the others."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(config, Path(folder), World(0, 1, pick_device(config.runtime.device)))
+        run = Run(config, Path(folder), world)
         run._begin_epoch()
         batches = run._batches(run._plan(0))
         for _ in range(warmup):
@@ -114,11 +116,15 @@ def measure(config: TrainConfig, steps: int, warmup: int) -> None:
             "backward": parts["backward"] - parts.get("integrator backward", 0.0),
             "optimiser": parts["optimiser"],
         }
+        if not world.is_first:
+            return
         threads = torch.get_num_threads()
+        cores, total = threads * world.size, cpu * world.size
         size = ", ".join(f"{height}x{width}" for height, width in config.data.sizes)
-        print(f"{config.network.name}, batch {config.optimiser.batch}, {size}, {threads} threads, {steps} steps")
+        print(f"{config.network.name}, batch {config.optimiser.batch}, {size}, ", end="")
+        print(f"{world.size} processes with {threads} threads, {steps} steps")
         print(f"{images / clock:8.2f} images/s by the clock, {100 * waited / clock:.1f} % of it waiting for data")
-        print(f"{images * threads / cpu:8.2f} images/s on {threads} free cores ({cpu / images:.3f} CPU-s an image)")
+        print(f"{images * cores / total:8.2f} images/s on {cores} free cores ({total / images:.3f} CPU-s an image)")
         for name, seconds in shown.items():
             print(f"{100 * seconds / cpu:7.1f} %  {name}")
         print(f"{100 * (1 - sum(shown.values()) / cpu):7.1f} %  other")
@@ -128,9 +134,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="shards or folder of frames")
     parser.add_argument("--preset", default="compact")
-    parser.add_argument("--size", default="256x320", help="height x width, multiples of 32")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--size", default="224x320", help="height x width, multiples of 32")
+    parser.add_argument("--batch", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], dest="settings", help="section.key=value")
     options = parser.parse_args()
@@ -139,7 +145,9 @@ def main() -> None:
         "optimiser": {"batch": options.batch},
         "schedule": {"steps": 1_000_000},
     }
-    measure(load_config(options.preset, None, options.settings, **tables), options.steps, options.warmup)
+    config = load_config(options.preset, None, options.settings, **tables)
+    with join_world(config.runtime.device) as world:
+        measure(config, options.steps, options.warmup, world)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ ROOT = Path(omnidc.__file__).parent
 WALLS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "files": ("errors", ""),
+    "edges": ("", "numpy"),
     "frame": ("errors", "numpy"),
     "integrate": ("errors", "torch numpy scipy"),
     "network": ("errors files integrate", "torch safetensors numpy transformers"),
@@ -25,13 +26,13 @@ WALLS: dict[str, tuple[str, str]] = {
     "completer": ("errors files frame images integrate network outputs", "torch numpy PIL cv2"),
     "data": ("errors files frame outputs patterns", "numpy cv2 PIL h5py scipy torch"),
     "sensors": ("errors files frame images outputs", "numpy cv2 PIL scipy pycolmap rosbags laspy plyfile trimesh yaml"),
-    "scenes": ("errors files frame data outputs", "numpy cv2 PIL bpy mathutils tqdm"),
+    "scenes": ("edges errors files frame data outputs", "numpy cv2 PIL bpy mathutils tqdm"),
     "training": (
-        "errors files frame integrate network data patterns outputs evaluation completer",
+        "edges errors files frame integrate network data patterns outputs evaluation completer",
         "torch numpy cv2 tqdm safetensors tomli",
     ),
     "evaluation": (
-        "errors files frame integrate data patterns outputs completer",
+        "edges errors files frame integrate data patterns outputs completer",
         "numpy scipy cv2 torch tqdm PIL",
     ),
     "web": ("errors files frame patterns outputs completer evaluation", "*"),

@@ -37,8 +37,9 @@ class Inputs:
         if not depths.size:
             return f"no points in {width}x{height} ({self.note})"
         label = "m" if self.unit == "m" else ""
+        points = "1 point" if depths.size == 1 else f"{depths.size:,} points"
         return (
-            f"{depths.size:,} points, {100 * depths.size / self.sparse.size:.3g} % of {width}x{height}; "
+            f"{points}, {100 * depths.size / self.sparse.size:.3g} % of {width}x{height}; "
             f"min {depths.min():.3g}, median {np.median(depths):.3g}, max {depths.max():.3g} {label}".rstrip()
             + f" ({self.note})"
         )
