@@ -1,10 +1,6 @@
 """What each part of the compact model is worth: short trainings without it, three seeds each, on held-out scenes.
 
-<<<<<<< HEAD
-    OMP_NUM_THREADS=1 python benchmarks/ablations.py --data FRAMES --out DIR [--steps 300] [--seeds 3] [--jobs 2] [--only NAME]
-=======
     python benchmarks/ablations.py --data FRAMES --out DIR [--steps 300] [--seeds 3] [--jobs 2] [--only NAME]
->>>>>>> main
     python benchmarks/ablations.py --out DIR --table          # print what is there so far
 
 Every run sees the same frames in the same order for the same number of steps and is judged on the same held-out scenes;
@@ -68,11 +64,7 @@ def run_one(name: str, seed: int, steps: int, data: str, encoder: str, out: Path
         "data": {"sources": {"frames": data}, "sizes": SIZES, "workers": 0},
         "schedule": {"steps": steps},
         "optimiser": {"ema": 0.98},
-<<<<<<< HEAD
-        "validation": {"patterns": PATTERNS, "frames": 32, "every_minutes": 0.0, "pictures": 0},
-=======
         "validation": {"patterns": PATTERNS, "frames": 20, "every_minutes": 0.0, "pictures": 0},
->>>>>>> main
         "network": {"encoder": encoder} if encoder else {},
     }
     for section, values in changes.items():
