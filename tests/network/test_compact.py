@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
 from omnidc.network.compact import FACTOR, CompactConfig, CompactNetwork, bilinear_logits
+from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
 from omnidc.network.normalize import downsample_sparse, log_of_valid
 from omnidc.network.prefill import SPREAD, prefill
 from omnidc.network.trust import surroundings
-from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
 from omnidc.network.upsample import convex_upsample
 
-SMALL = CompactConfig(channels=(8, 16, 16, 24, 32), attention_blocks=1, heads=2, rtol=1e-6)
+SMALL = CompactConfig(channels=(8, 16, 16, 24, 32), attention_blocks=1, heads=2, xtol=1e-6)
 
 
 def scene(batch: int = 1, height: int = 64, width: int = 96, points: float = 0.02) -> tuple[Tensor, Tensor]:

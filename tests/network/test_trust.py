@@ -29,10 +29,12 @@ def slow_surroundings(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray
         return near
 
     def first_that_tells(rows: list[np.ndarray], counts: list[np.ndarray]) -> np.ndarray:
-        return np.array([
-            next((row[i] for row, count in zip(rows, counts, strict=True) if count[i] >= 3), rows[-1][i])
-            for i in range(len(z))
-        ])
+        return np.array(
+            [
+                next((row[i] for row, count in zip(rows, counts, strict=True) if count[i] >= 3), rows[-1][i])
+                for i in range(len(z))
+            ]
+        )
 
     for _ in range(FITS):
         apart, scatters, totals = ([np.zeros(len(z)) for _ in WINDOWS] for _ in range(3))
@@ -47,9 +49,7 @@ def slow_surroundings(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray
                 centre, mean = w @ places[near], w @ z[near]
                 offsets, heights = places[near] - centre, z[near] - mean
                 covariance = offsets.T @ (w[:, None] * offsets)
-                slope = np.linalg.solve(
-                    covariance + (size / 32) ** 2 / total * np.eye(2), offsets.T @ (w * heights)
-                )
+                slope = np.linalg.solve(covariance + (size / 32) ** 2 / total * np.eye(2), offsets.T @ (w * heights))
                 scatter = np.sqrt(w @ np.square(heights - offsets @ slope))
                 apart[k][i] = z[i] - mean - (places[i] - centre) @ slope
                 scatters[k][i] = apart[k][i] / (scatter + 0.02)

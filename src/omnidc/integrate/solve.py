@@ -149,9 +149,10 @@ def solve(
     info = SolveInfo(iterations, torch.stack(history), ~active.flatten(), fixed)
     if bool(active.any()) and on_failure != "ignore":
         worst = float(relative[active].max())
+        wanted = f"rtol {rtol:.0e}" if xtol is None else f"xtol {xtol:.0e}"
         message = (
             f"The depth integrator stopped after {limit} iterations at a relative residual of {worst:.1e} "
-            f"({f'wanted {rtol:.0e}' if xtol is None else f'x not yet to {xtol:.0e}'}) in {int(active.sum())} of {batch} images; allow more iterations or a larger rtol."
+            f"(wanted: {wanted}) in {int(active.sum())} of {batch} images; allow more iterations or a larger tolerance."
         )
         if on_failure == "raise":
             raise ConvergenceError(message)

@@ -198,7 +198,7 @@ class CompactNetwork(DepthNetwork):
         gradients, weights = [], []
         for level, out in enumerate((at2, *heads)):
             slope, cautious_slope = (join_edges(differences(pool(one, level))) for one in (filled, cautious))
-            gate, caution = torch.sigmoid(out[:, 2:4]).split(1, dim=1)
+            gate, caution = torch.sigmoid(out[:, 2:3]), torch.sigmoid(out[:, 3:4])
             slope = gate * (slope + caution * (cautious_slope - slope))
             gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + slope)
             if self.config.edge_weights:

@@ -78,7 +78,7 @@ def _distance_from_plane(
     plane through the others, which few measurements leave level (a ridge of one measurement)."""
     products = torch.cat([x.expand_as(z), y.expand_as(z), z, x * x + 0 * z, x * y + 0 * z, y * y + 0 * z], dim=1)
     products = torch.cat([torch.ones_like(z), products, x * z, y * z, z * z], dim=1) * weight
-    total, *sums = _others(products, window).split(1, dim=1)
+    total, *sums = _others(products, window)[:, :, None].unbind(1)
     count = total.clamp_min(1e-3)
     mx, my, mz, xx, xy, yy, xz, yz, zz = (one / count for one in sums)
     ridge = (window / 32) ** 2 / count
@@ -96,15 +96,15 @@ def _same_depth(z: Tensor, mask: Tensor, window: int) -> tuple[Tensor, Tensor]: 
     image, _, row, column = torch.nonzero(mask, as_tuple=True)
     half = DEPTH_STEPS // 2
     step = (z[image, 0, row, column] / DEPTH_STEP).round().long().clamp(-half, half) + half
-    place = (row // window, column // window)
+    down, across = row // window, column // window
     height, width = -(-mask.shape[-2] // window), -(-mask.shape[-1] // window)
     counts = z.new_zeros(len(z), DEPTH_STEPS + 2, height, width)  # one empty step at each end
-    counts.index_put_((image, step + 1, *place), z.new_ones(len(image)), accumulate=True)
+    counts.index_put_((image, step + 1, down, across), z.new_ones(len(image)), accumulate=True)
     counts = F.avg_pool2d(counts, 3, stride=1, padding=1, divisor_override=1)
     near = counts[:, :-2] + counts[:, 1:-1] + counts[:, 2:]
     same, others = torch.zeros_like(z), torch.zeros_like(z)
-    same[image, 0, row, column] = near[image, step, *place] - 1
-    others[image, 0, row, column] = counts.sum(dim=1)[image, *place] - 1
+    same[image, 0, row, column] = near[image, step, down, across] - 1
+    others[image, 0, row, column] = counts.sum(dim=1)[image, down, across] - 1
     return same, others
 
 
