@@ -38,6 +38,7 @@ FACTOR = 2  # the integrator works at 1/2
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
 SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
+COLOUR = (8.0, 9.0, 8.0, 6.0, 5.0)  # spread of the encoder's features, ImageNet's weights: depth must not drown in it
 PLACES = 2 * FACTOR * FACTOR + 6  # channels of depth at 1/2
 
 
@@ -164,21 +165,22 @@ class CompactNetwork(DepthNetwork):
         self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
-        colour = self.encoder(imagenet(image))
+        colour = [level / spread for level, spread in zip(self.encoder(imagenet(image)), COLOUR, strict=True)]
         log_depth, valid = log_of_valid(sparse)
         guess = prefill(log_depth, valid, FACTOR)
-        relief = guess.spread / SPREAD if self.config.relief else torch.ones_like(guess.spread)
+        spread = guess.spread if self.config.relief else torch.full_like(guess.spread, SPREAD)
+        relief = spread / SPREAD
         cells, mask = downsample_sparse(sparse, FACTOR)
         nearest = log_of_valid(cells)[0]
         around = surroundings(nearest / relief, mask)
         filled, cautious = self._guesses(log_depth, valid, guess, around.doubtful)
-        measured = torch.cat([log_depth / relief, valid], dim=1)
+        measured = torch.cat([log_depth / spread, valid], dim=1)
         places = [
             F.pixel_unshuffle(measured, FACTOR),
-            nearest / relief,
+            nearest / spread,
             mask,
-            filled / relief,
-            cautious / relief,
+            filled / spread,
+            cautious / spread,
             guess.support,
             relief.log().expand_as(mask),
         ]
