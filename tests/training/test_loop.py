@@ -24,6 +24,7 @@ from omnidc.training.checkpointing import load_state
 from omnidc.training.config import TrainConfig, to_tables
 from omnidc.training.distributed import World
 from omnidc.training.loop import Run, make_optimiser, pick_precision, train
+from omnidc.training.networks import freeze
 from omnidc.training.plan import make_plan
 
 HERE = Path(__file__).parent
@@ -287,6 +288,13 @@ def test_learning_rates_scale_by_prefix_and_norms_keep_their_weights(shard: Path
     groups = make_optimiser(network, config).param_groups
     found = {(group["lr_scale"], group["weight_decay"]): len(group["params"]) for group in groups}
     assert found == {(0.1, 0.01): 1, (0.1, 0.0): 1, (1.0, 0.01): 3, (1.0, 0.0): 3}
+
+
+def test_a_prefix_whose_parameters_are_all_frozen_is_no_mistake(shard: Path) -> None:
+    network = TinyNetwork()
+    freeze(network, ["stem"])
+    groups = make_optimiser(network, tiny_config(shard, "optimiser.lr_scale={stem = 0.1}")).param_groups
+    assert {group["lr_scale"] for group in groups} == {1.0}
 
 
 def test_cpu_always_computes_in_float32(shard: Path) -> None:

@@ -94,13 +94,13 @@ def make_optimiser(network: nn.Module, config: TrainConfig) -> torch.optim.AdamW
     used: set[str] = set()
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
-        if not parameter.requires_grad:
-            continue
         scale = 1.0
         for prefix, factor in options.lr_scale.items():
             if name.startswith(prefix):
                 scale = factor
                 used.add(prefix)
+        if not parameter.requires_grad:
+            continue
         decay = options.weight_decay if options.decay_all or parameter.ndim >= 2 else 0.0
         groups.setdefault((scale, decay), []).append(parameter)
     unused = sorted(set(options.lr_scale) - used)
