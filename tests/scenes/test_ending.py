@@ -49,6 +49,7 @@ def launch(settings, shard, folder):
     command = [sys.executable, "-c", {WORKER!r}, json.dumps(settings.to_json()), str(shard), str(folder)]
     return subprocess.Popen([*command, str(os.getpid())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 signal.signal(signal.SIGTERM, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
 Run(Settings.from_json(json.loads(sys.argv[1])), 4, 1, lambda event: None, launch).go()
 """
 
