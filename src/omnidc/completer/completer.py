@@ -17,7 +17,7 @@ from torch import Tensor
 
 from omnidc.completer.completion import Completion
 from omnidc.completer.inputs import Inputs, move_points, prepare
-from omnidc.completer.keep import pass_through
+from omnidc.completer.keep import draw_near, pass_through
 from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
 from omnidc.errors import ConfigError, ConvergenceError, InputError
 from omnidc.network.checkpoint import PACKAGED, load_network
@@ -170,17 +170,19 @@ class DepthCompleter:
         depth = _enlarge(np.maximum(depth, tiny), given.sparse.shape)
         if scale is not None:
             scale = _enlarge(np.maximum(scale, tiny), given.sparse.shape)
-        if keep_input == "hard":
-            depth = pass_through(depth, given.sparse)
-        if far is not None:
-            depth = np.minimum(depth, np.float32(far))
-
         cells = output.confidence[position, 0].float().numpy()
         confidence = np.full(given.sparse.shape, np.nan, np.float32)
         rows, columns = np.nonzero(given.sparse > 0)
         (H, W), (h, w) = given.sparse.shape, computed
         y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
         confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
+
+        if keep_input == "hard":
+            depth = pass_through(depth, given.sparse)
+        elif self.network.trusted is not None:
+            depth = draw_near(depth, np.where(confidence > self.network.trusted, given.sparse, np.float32(0)))
+        if far is not None:
+            depth = np.minimum(depth, np.float32(far))
 
         warnings = list(given.warnings)
         if not bool(output.info.converged[position]):

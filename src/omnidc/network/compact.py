@@ -122,6 +122,7 @@ class CompactNetwork(DepthNetwork):
 
     multiple = 32
     padding = "replicate"
+    trusted = 0.9  # computed at 1/2, it misses the finest of what many points tell
 
     def __init__(self, config: CompactConfig | None = None) -> None:
         super().__init__()

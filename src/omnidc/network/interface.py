@@ -52,6 +52,9 @@ class DepthNetwork(nn.Module, ABC):
 
     config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
     multiple: int  # height and width given to `fields` must be multiples of this
+    trusted: float | None = (
+        None  # measurements of more confidence are met at full resolution by the completer; None = not
+    )
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
 
     def optimise(self) -> DepthNetwork:
