@@ -13,7 +13,7 @@ from omnidc.training.loop import HeldOut, Run
 from omnidc.training.samples import Request, Samples
 from omnidc.training.validation import validate
 
-STILL = {"scale_max": 1.0, "flip": 0.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0}
+STILL = {"scale_max": 1.0, "flip": 0.0, "relief": 0.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0}
 NO_CAMERA = dict.fromkeys(("exposure", "white_balance", "vignette", "defocus", "motion", "noise", "jpeg"), 0.0)
 
 
@@ -25,7 +25,7 @@ def test_compact_network_overfits_eight_rendered_images(shared: Path, tmp_path: 
     chosen = np.linspace(0, len(frames) - 1, batch).astype(int)
     config = load_config(
         "compact",
-        data={"sources": {"frames": str(frames.folder)}, "pattern": "0.7%"},
+        data={"sources": {"frames": str(frames.folder)}, "pattern": "0.7%", "max_edges": 1.0},
         augment={**STILL, **NO_CAMERA},
         optimiser={"batch": batch, "ema": 0.9, "lr": 1.5e-3, "lr_scale": {}},
         schedule={"steps": steps},
