@@ -17,14 +17,14 @@ from tqdm import tqdm
 
 import omnidc
 from omnidc.evaluation.real import read_photograph
+from omnidc.training.validation import score_frame
 
 
-def scores(depth: npt.NDArray[np.floating], truth: npt.NDArray[np.floating]) -> tuple[float, float]:
+def scores(depth: npt.NDArray[np.float32], truth: npt.NDArray[np.float32]) -> tuple[float, float]:
     """δ1 and REL after alignment of the scale."""
     known = truth > 0
-    d, t = depth[known].astype(np.float64), truth[known].astype(np.float64)
-    d = d * np.median(t / d)
-    return float((np.maximum(d / t, t / d) < 1.25).mean()), float((np.abs(d - t) / t).mean())
+    rel, delta1, _, _ = score_frame(depth * np.median(truth[known] / depth[known]), None, truth)
+    return delta1, rel
 
 
 def main() -> None:

@@ -338,10 +338,8 @@ def relative_weight(
     they became; `floor` is the error at which an image is good enough. Carries no gradient.
     """
     with torch.no_grad():
-        mask = known(truth)
         guess = F.interpolate(guess, size=truth.shape[-2:], mode="bilinear")
-        error = image_mean((guess - torch.where(mask, truth, torch.ones_like(truth)).log()).abs(), mask)
-        return TYPICAL / (error + floor)
+        return TYPICAL / (l1_log(guess.exp(), truth) + floor)
 
 
 @dataclass
