@@ -52,9 +52,7 @@ class DepthNetwork(nn.Module, ABC):
 
     config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
     multiple: int  # height and width given to `fields` must be multiples of this
-    trusted: float | None = (
-        None  # measurements of more confidence are met at full resolution by the completer; None = not
-    )
+    trusted: float | None = None  # the completer draws its result near to measurements of more confidence; None = no
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
 
     def optimise(self) -> DepthNetwork:
