@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
-from omnidc.network.compact import FACTOR, CompactConfig, CompactNetwork, bilinear_logits
+from omnidc.network.compact import CompactConfig, CompactNetwork, bilinear_logits
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
-from omnidc.network.normalize import downsample_sparse, log_of_valid
-from omnidc.network.prefill import SPREAD, prefill
-from omnidc.network.trust import surroundings
+from omnidc.network.trust import Surroundings, Trust
 from omnidc.network.upsample import convex_upsample
 
 SMALL = CompactConfig(channels=(8, 16, 16, 24, 32), attention_blocks=1, heads=2, xtol=1e-6)
@@ -191,20 +190,36 @@ def test_weights_of_another_network_are_refused_in_a_sentence(tmp_path: Path) ->
         EfficientNetLite0().load_imagenet(tmp_path / "other.pth")
 
 
+class Strict(Trust):
+    """Doubts whatever lies three scatters from the plane through those around it."""
+
+    def forward(self, around: Surroundings) -> torch.Tensor:
+        return 10 * (3 - around.features[:, 5:6].abs())
+
+
 @torch.no_grad()
-def test_outliers_leave_the_cautious_guess_alone(network: CompactNetwork) -> None:
+def test_screened_measurements_change_nothing(network: CompactNetwork) -> None:
+    strict = CompactNetwork(network.config)
+    strict.load_state_dict(network.state_dict())
+    strict.trust = Strict()
     depth = torch.linspace(1, 3, 96).view(1, 1, 96, 1).expand(1, 1, 96, 128)
     generator = torch.Generator().manual_seed(0)
     sparse = depth * (torch.rand(depth.shape, generator=generator) < 0.05)
+    sparse[..., 40:42, 60:62] = sparse[..., 70:72, 20:22] = 0
     wrong = sparse.clone()
     wrong[..., 40, 60], wrong[..., 70, 20] = 9.0, 0.3
-    guesses = []
-    for points in (sparse, wrong):
-        log_depth, valid = log_of_valid(points)
-        guess = prefill(log_depth, valid)
-        cells, mask = downsample_sparse(points, FACTOR)
-        doubtful = surroundings(log_of_valid(cells)[0] / guess.spread * SPREAD, mask).doubtful
-        guesses.append(network._guesses(log_depth, valid, guess, doubtful))
-    (clean, _), (polluted, cautious) = guesses
-    assert float((polluted - clean).abs().max()) > 0.5
-    assert float((cautious - clean).abs().max()) < 0.1
+    image = torch.rand(1, 3, 96, 128, generator=generator)
+    for judge, least, most in ((network, 0.5, math.inf), (strict, 0.0, 0.02)):
+        clean, polluted = (judge.eval()(image, points).depth.log() for points in (sparse, wrong))
+        assert least <= float((polluted - clean).abs().max()) < most
+
+
+@torch.no_grad()
+def test_the_scale_survives_a_judge_who_doubts_everything(network: CompactNetwork) -> None:
+    image, sparse = scene()
+    final = network.trust.layers[-1]
+    assert isinstance(final, nn.Conv2d)
+    assert final.bias is not None
+    final.bias.fill_(-5.0)
+    near, far = (network.eval()(image, factor * sparse).depth for factor in (1, 10))
+    torch.testing.assert_close(far, 10 * near, rtol=1e-4, atol=0)

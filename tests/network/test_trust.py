@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnidc.network.trust import DEPTH_STEP, FEATURES, FITS, WINDOWS, Trust, surroundings
+from omnidc.network.trust import DEPTH_STEP, FEATURES, FITS, WINDOWS, Surroundings, Trust, surroundings
 
 
 def scene(height: int = 40, width: int = 56, share: float = 0.3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,18 +64,26 @@ def slow_surroundings(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray
             features[4 * k + j][known] = row
     far = np.abs(first_that_tells(scatters, count))
     alone = first_that_tells([s / np.maximum(n, 1) for s, n in zip(same, count, strict=True)], count) < 0.15
-    doubtful = np.zeros_like(known)
-    doubtful[known] = (count[-1] >= 6) & ((far > 6) | ((far > 3) & alone))
-    return features, doubtful
+    told = np.zeros_like(known)
+    told[known] = count[-1] >= 6
+    wrong = told[known] & ((far > 6) | ((far > 3) & alone))
+    features[-1][known] = np.log((wrong.sum() + 0.05) / (len(z) + 1))
+    return features, told
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_surroundings_are_those_of_a_plain_loop_over_the_other_measurements(share: float) -> None:
     log_depth, mask = scene(share=share)
     fast = surroundings(log_depth, mask)
-    features, doubtful = slow_surroundings(log_depth[0, 0].numpy(), mask[0, 0].numpy() > 0)
+    features, told = slow_surroundings(log_depth[0, 0].numpy(), mask[0, 0].numpy() > 0)
     np.testing.assert_allclose(fast.features[0].numpy(), features, atol=5e-3)
-    assert np.array_equal(fast.doubtful[0, 0].numpy(), doubtful)
+    assert np.array_equal(fast.told[0, 0].numpy(), told)
+
+
+def plainly_wrong(around: Surroundings, mask: torch.Tensor) -> float:
+    """Their number, from the feature of all measurements that holds the logarithm of their share."""
+    share = float(around.features[0, -1][mask[0, 0] > 0].unique().exp())
+    return share * (float(mask.sum()) + 1) - 0.05
 
 
 @pytest.mark.parametrize("slope", [0.0, 2.0])
@@ -86,7 +94,7 @@ def test_an_outlier_stands_out_and_its_neighbours_do_not(slope: float) -> None:
     log_depth = (noise + slope * torch.linspace(0, 1, mask.shape[-1])) * mask
     log_depth[..., 20, 28] += 2.0
     around = surroundings(log_depth, mask)
-    assert torch.nonzero(around.doubtful)[:, 2:].tolist() == [[20, 28]]
+    assert plainly_wrong(around, mask) == pytest.approx(1, abs=0.01)
     apart = around.features[:, 0:1].abs()
     assert int(apart.argmax()) == 20 * mask.shape[-1] + 28
     assert float(apart.flatten().sort().values[-2]) < 0.7
@@ -95,10 +103,21 @@ def test_an_outlier_stands_out_and_its_neighbours_do_not(slope: float) -> None:
 def test_nobody_at_a_depth_edge_is_doubted() -> None:
     _, mask = scene()
     step = (torch.arange(mask.shape[-1]) > 28).float() * mask
-    assert not surroundings(step, mask).doubtful.any()
+    assert plainly_wrong(surroundings(step, mask), mask) == pytest.approx(0, abs=0.01)
 
 
-def test_trust_starts_without_an_opinion() -> None:
+def test_images_of_a_batch_do_not_share_their_wrong_measurements() -> None:
+    _, mask = scene()
+    flat = torch.zeros_like(mask)
+    bad = flat.clone()
+    bad[..., 10:30:4, 10:40:6] = 3.0
+    pair = surroundings(torch.cat([flat, bad * mask]), torch.cat([mask, mask])).features
+    alone = surroundings(flat, mask).features
+    torch.testing.assert_close(pair[:1], alone)
+    assert float(pair[1, -1].min()) > float(alone[0, -1].min())
+
+
+def test_trust_starts_by_believing_every_measurement_alike() -> None:
     around = surroundings(*scene())
     assert around.features.shape[1] == FEATURES
-    assert not Trust(8)(around.features, torch.rand(1, 8, *around.features.shape[-2:])).any()
+    assert torch.equal(Trust()(around), torch.full_like(around.features[:, :1], 3.0))

@@ -10,8 +10,8 @@ and the Laplace scale of log depth.
 Two things keep it from inventing relief that the points deny. Log depths enter divided by the spread of the scene, and
 gradients leave multiplied by it, so a shallow scene is to the network what a deep one is. And the gradients are
 corrections: a learned gate adds the slope of the pre-fill, so that where the photograph tells nothing, the result is
-plain interpolation. There are two pre-fills, one without the measurements that contradict all those around them
-(`omnidc.network.trust`); the network says how much of each it wants.
+plain interpolation. Measurements that contradict those around them (`omnidc.network.trust`) are screened out before
+all this: they would bend the pre-fill, and with it everything that follows.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ from torch import Tensor, nn
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import differences, join_edges, pool
+from omnidc.integrate.layer import lower_median
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
-from omnidc.network.prefill import SPREAD, Prefill, prefill
+from omnidc.network.prefill import SPREAD, prefill
 from omnidc.network.trust import Trust, surroundings
 from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
+SCREEN = 8  # pixels of a cell of the guess at the scene's relief before the measurements are screened
+KEPT = math.log(0.9 / 0.1)  # logit from which a measurement is used: one that is wrong harms more than one that lacks
 SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
 COLOUR = (8.0, 9.0, 8.0, 6.0, 5.0)  # spread of the encoder's features, ImageNet's weights: depth must not drown in it
-PLACES = 2 * FACTOR * FACTOR + 6  # channels of depth at 1/2
+PLACES = 2 * FACTOR * FACTOR + 5  # channels of depth at 1/2
 
 
 @dataclass(frozen=True)
@@ -152,36 +155,35 @@ class CompactNetwork(DepthNetwork):
         self.from4 = nn.Conv2d(c4, c2, 1)
         self.up2 = ResidualBlock(c2)
 
-        # Gradients in x and y, the gate of the pre-fill's slope (open at the start), the share in it of the cautious
-        # one, edge weights in x and y.
-        gradient = (0.0, 0.0, 2.0, 0.0, 0.0, 0.0) if config.edge_weights else (0.0, 0.0, 2.0, 0.0)
-        # Confidence logit of a measured cell and log Laplace scale: most points are right, and 5 % is a first guess.
-        point = (2.0, math.log(0.05))
+        # Gradients in x and y, the gate of the pre-fill's slope (open at the start), edge weights in x and y.
+        gradient = (0.0, 0.0, 2.0, 0.0, 0.0) if config.edge_weights else (0.0, 0.0, 2.0)
+        # What the photograph adds to the confidence logit of a measured cell, and log Laplace scale: 5 % at first.
+        point = (0.0, math.log(0.05))
         self.outputs2 = (len(gradient), len(point), 9 * FACTOR * FACTOR)
         self.head2 = _head(c2, HIDDEN, bias=(*gradient, *point, *bilinear_logits(FACTOR)))
         self.gradient_heads = nn.ModuleList(
             _head(c, c // 2, bias=gradient) for c in (c4, c8, c16)[: config.resolutions - 1]
         )
-        self.trust = Trust(c2)
+        self.trust = Trust()
         self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
         colour = [level / spread for level, spread in zip(self.encoder(imagenet(image)), COLOUR, strict=True)]
-        log_depth, valid = log_of_valid(sparse)
-        guess = prefill(log_depth, valid, FACTOR)
-        spread = guess.spread if self.config.relief else torch.full_like(guess.spread, SPREAD)
-        relief = spread / SPREAD
         cells, mask = downsample_sparse(sparse, FACTOR)
         nearest = log_of_valid(cells)[0]
-        around = surroundings(nearest / relief, mask)
-        filled, cautious = self._guesses(log_depth, valid, guess, around.doubtful)
+        trust, kept = self._screen(sparse, nearest, mask)
+        nearest, mask = nearest * kept, mask * kept
+        log_depth, valid = log_of_valid(sparse * F.interpolate(kept, scale_factor=FACTOR))
+        guess = prefill(log_depth, valid, FACTOR)
+        filled = guess.log_depth if self.config.prefill else torch.zeros_like(guess.log_depth)
+        spread = guess.spread if self.config.relief else torch.full_like(guess.spread, SPREAD)
+        relief = spread / SPREAD
         measured = torch.cat([log_depth / spread, valid], dim=1)
         places = [
             F.pixel_unshuffle(measured, FACTOR),
             nearest / spread,
             mask,
             filled / spread,
-            cautious / spread,
             guess.support,
             relief.log().expand_as(mask),
         ]
@@ -200,17 +202,21 @@ class CompactNetwork(DepthNetwork):
         heads = (head(features) for head, features in zip(self.gradient_heads, (x4, x8, x16), strict=False))
         gradients, weights = [], []
         for level, out in enumerate((at2, *heads)):
-            slope, cautious_slope = (join_edges(differences(pool(one, level))) for one in (filled, cautious))
-            gate, caution = torch.sigmoid(out[:, 2:3]), torch.sigmoid(out[:, 3:4])
-            slope = gate * (slope + caution * (cautious_slope - slope))
+            slope = torch.sigmoid(out[:, 2:3]) * join_edges(differences(pool(filled, level)))
             gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + slope)
             if self.config.edge_weights:
-                weights.append((2 * torch.sigmoid(out[:, 4:]) + 1e-3) / self.config.resolutions)
+                weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
         return Fields(
             gradients=tuple(gradients),
             weights=tuple(weights) if weights else None,
-            confidence=torch.sigmoid(points[:, :1] + self.trust(around.features, x2)),
-            refinement={"mask": mask_logits, "log_scale": points[:, 1:], "start": filled},
+            confidence=torch.sigmoid(points[:, :1] + trust),
+            refinement={
+                "mask": mask_logits,
+                "log_scale": points[:, 1:],
+                "start": filled,
+                "screen": trust.sigmoid(),
+                "kept": kept,
+            },
         )
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
@@ -220,7 +226,7 @@ class CompactNetwork(DepthNetwork):
             fields.gradients,
             observed,
             mask,
-            fields.confidence**SHARPNESS,
+            fields.confidence**SHARPNESS * fields.refinement["kept"],
             fields.weights,
             alpha=self.log_alpha.exp(),
             start=fields.refinement.get("start") if start is None else start,
@@ -233,15 +239,22 @@ class CompactNetwork(DepthNetwork):
         log_scale = F.interpolate(fields.refinement["log_scale"], scale_factor=FACTOR, mode="bilinear")
         return depth, depth, depth * log_scale.exp()
 
-    def _guesses(self, log_depth: Tensor, valid: Tensor, guess: Prefill, doubtful: Tensor) -> tuple[Tensor, Tensor]:
-        """At 1/2: the dense guess from all measurements, and the same without the doubtful ones."""
-        filled = guess.log_depth
-        if not self.config.prefill:
-            return torch.zeros_like(filled), torch.zeros_like(filled)
-        if not doubtful.any():
-            return filled, filled
-        kept = valid * F.interpolate((~doubtful).to(valid.dtype), scale_factor=FACTOR)
-        return filled, prefill(log_depth * kept, kept, FACTOR).log_depth
+    def _screen(
+        self,
+        sparse: Tensor,  # [B, 1, H, W], relative to the median
+        nearest: Tensor,  # [B, 1, h, w], log depth of the cells
+        mask: Tensor,  # [B, 1, h, w], 1 = measured
+    ) -> tuple[Tensor, Tensor]:
+        """Logit of each measured cell being right, and 1 where it may be used.
+
+        That is where it is likely right, or where there is nothing to judge it by; and the better half in any case, for
+        without measurements there is no scale.
+        """
+        spread = prefill(*log_of_valid(sparse), SCREEN).spread if self.config.relief else SPREAD
+        around = surroundings(nearest * (SPREAD / spread), mask)
+        logit = self.trust(around)
+        middle = lower_median(logit.detach(), mask > 0)
+        return logit, ((logit >= middle.clamp_max(KEPT)) | ~around.told).to(mask)
 
 
 def bilinear_logits(factor: int) -> tuple[float, ...]:

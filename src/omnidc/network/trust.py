@@ -3,7 +3,8 @@
 Two questions, in windows of several sizes. How far does a measurement lie from the plane through the *other* ones, in
 units of their scatter about it? The plane is fitted again with those that lie far off weighed down, since one outlier
 must not make others look right. And how many of the others lie at its own depth? A point beyond a depth edge is far
-from the plane, but not alone.
+from the plane, but not alone. A third thing counts for all measurements of a photograph: how many of them are plainly
+wrong, for where many are, a moderate contradiction is more likely one as well.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from torch import Tensor, nn
 
 WINDOWS = (4, 8, 16)  # cells; a measurement is compared with its own block of that size and the eight around it
 FITS = 3  # fits of the plane, each with the weights that the last one gives
-FEATURES = 4 * len(WINDOWS)
+FEATURES = 4 * len(WINDOWS) + 1
 DEPTH_STEP, DEPTH_STEPS = 0.05, 81  # of relative log depth: two that differ by less lie at the same depth
 ENOUGH = 3  # measurements from which a window says something
 _SCATTER = 0.02  # of relative log depth: what sensors differ by on one surface
 _HALF = 2.0  # scatters at which a measurement's weight in the next fit is a quarter
 _CLIP = 6.0
+_PLAIN = 0.05  # measurements that are plainly wrong in any photograph: where none is, the logarithm stays finite
 
 
 @dataclass
@@ -29,7 +31,7 @@ class Surroundings:
     """What a measurement's neighbours say of it; all maps are 0 where nothing was measured."""
 
     features: Tensor  # [B, FEATURES, h, w]
-    doubtful: Tensor  # bool [B, 1, h, w], far from the others and nearly alone at its depth
+    told: Tensor  # bool [B, 1, h, w], there are enough others to say something
 
 
 @torch.no_grad()
@@ -38,7 +40,8 @@ def surroundings(
     mask: Tensor,  # [B, 1, h, w], 0 or 1
 ) -> Surroundings:
     """See the module's text. Per window: distance from the plane, the same in scatters, how many others there are
-    (logarithm), and the share of those at the same depth."""
+    (logarithm), and the share of those at the same depth. Last, the logarithm of the share of plainly wrong ones among
+    all: far from the others and nearly alone at their depth."""
     height, width = mask.shape[-2:]
     y = torch.arange(height, dtype=log_depth.dtype, device=log_depth.device).sub(height / 2).view(1, 1, -1, 1) / 16
     x = torch.arange(width, dtype=log_depth.dtype, device=log_depth.device).sub(width / 2).view(1, 1, 1, -1) / 16
@@ -55,8 +58,10 @@ def surroundings(
         maps += [apart.clamp(-_CLIP, _CLIP), scatters.clamp(-_CLIP, _CLIP), count.log1p(), (same + 0.5) / (count + 1)]
     far = _smallest_that_tells([fit[1] for fit in fits], counts).abs()
     alone = _smallest_that_tells([same / count.clamp_min(1) for same, count in alike], counts) < 0.15
-    told = counts[-1] >= 2 * ENOUGH
-    return Surroundings(torch.cat(maps, dim=1) * mask, (mask > 0) & told & ((far > 6) | ((far > 3) & alone)))
+    told = (mask > 0) & (counts[-1] >= 2 * ENOUGH)
+    wrong = told & ((far > 6) | ((far > 3) & alone))
+    share = (wrong.sum(dim=(1, 2, 3), keepdim=True) + _PLAIN) / (mask.sum(dim=(1, 2, 3), keepdim=True) + 1)
+    return Surroundings(torch.cat([*maps, share.log().expand_as(mask)], dim=1) * mask, told)
 
 
 def _others(values: Tensor, window: int) -> Tensor:  # [B, C, h, w] → [B, C, h, w]
@@ -117,12 +122,12 @@ def _smallest_that_tells(values: list[Tensor], counts: list[Tensor]) -> Tensor:
 
 
 class Trust(nn.Module):
-    """A logit to add to the confidence of each cell, from its surroundings and the network's features; 0 at first."""
+    """Logit of each measurement being right, from its surroundings. At first all are, with a probability of 0.95."""
 
-    def __init__(self, channels: int, hidden: int = 32) -> None:
+    def __init__(self, hidden: int = 32) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(FEATURES + channels, hidden, 1),
+            nn.Conv2d(FEATURES, hidden, 1),
             nn.ReLU(inplace=True),
             nn.Conv2d(hidden, hidden, 1),
             nn.ReLU(inplace=True),
@@ -132,8 +137,8 @@ class Trust(nn.Module):
         assert isinstance(last, nn.Conv2d)
         assert last.bias is not None
         nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
+        nn.init.constant_(last.bias, 3.0)
 
-    def forward(self, around: Tensor, features: Tensor) -> Tensor:  # [B, FEATURES, h, w], [B, C, h, w] → [B, 1, h, w]
-        logit: Tensor = self.layers(torch.cat([around, features], dim=1))
+    def forward(self, around: Surroundings) -> Tensor:  # → [B, 1, h, w]
+        logit: Tensor = self.layers(around.features)
         return logit

@@ -414,13 +414,15 @@ def total(
     if config.gradient_l1:
         terms["gradient_l1"] = gradient_l1([g.to(wide) for g in prediction.fields.gradients], target)
     if config.input_confidence:
-        terms["input_confidence"] = input_confidence(
-            prediction.fields.confidence.to(wide),
-            sparse.to(wide) / median,
-            target,
-            injected,
-            tolerance=config.noise_tolerance,
-        )
+        terms["input_confidence"] = torch.stack(
+            [
+                input_confidence(
+                    confidence.to(wide), sparse.to(wide) / median, target, injected, tolerance=config.noise_tolerance
+                )
+                for confidence in (prediction.fields.confidence, prediction.fields.refinement.get("screen"))
+                if confidence is not None
+            ]
+        ).sum(dim=0)
     if config.relative > 0:
         guess = prediction.fields.refinement.get("start")
         if guess is None:
