@@ -1,10 +1,11 @@
 """What each part of the compact model is worth: short trainings without it, three seeds each, on held-out scenes.
 
-    python benchmarks/ablations.py --data FRAMES --out DIR [--steps 300] [--seeds 3] [--jobs 2] [--only NAME]
+    python benchmarks/ablations.py --data FRAMES --out DIR [--start compact] [--steps 300] [--seeds 3] [--jobs 2]
     python benchmarks/ablations.py --out DIR --table          # print what is there so far
 
 Every run sees the same frames in the same order for the same number of steps and is judged on the same held-out scenes;
-only the named thing differs. A run that is there is not made again, so the command may be interrupted and repeated. The
+only the named thing differs. With --start every run goes on from those weights (of the parts that the variant has): from
+nothing, a few hundred steps lead hardly away from interpolation. A run that is there is not made again, so the command may be interrupted and repeated. The
 table has REL in per cent, mean ± standard deviation over the seeds. Short runs on small crops: differences, not levels,
 carry over to long ones.
 """
@@ -25,6 +26,8 @@ import torch
 from tqdm import tqdm
 
 from omnidc.files import atomic_path
+from omnidc.network.checkpoint import load_network, save_network
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.loop import train
 
@@ -55,7 +58,18 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
 }
 
 
-def run_one(name: str, seed: int, steps: int, data: str, encoder: str, out: Path) -> dict[str, Any]:
+def fitting_start(start: str, options: dict[str, Any], path: Path) -> None:
+    """Write the weights of `start` that a compact network of `options` has too, as a whole network."""
+    network = CompactNetwork(CompactConfig(**options))
+    given = load_network(start).state_dict()
+    network.load_state_dict({name: given.get(name, tensor) for name, tensor in network.state_dict().items()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_network(network, path)
+
+
+def run_one(
+    name: str, seed: int, steps: int, data: str, encoder: str, start: str, lr: float, out: Path
+) -> dict[str, Any]:
     """Train one variant with one seed and return its scores."""
     torch.set_num_threads(1)
     folder = out / "runs" / f"{''.join(c if c.isalnum() else '_' for c in name)}-{seed}"
@@ -63,12 +77,16 @@ def run_one(name: str, seed: int, steps: int, data: str, encoder: str, out: Path
     tables: dict[str, dict[str, Any]] = {
         "data": {"sources": {"frames": data}, "sizes": SIZES, "workers": 0},
         "schedule": {"steps": steps},
-        "optimiser": {"ema": 0.98},
+        "optimiser": {"ema": 0.98, "lr": lr},
         "validation": {"patterns": PATTERNS, "frames": 20, "every_minutes": 0.0, "pictures": 0},
         "network": {"encoder": encoder} if encoder else {},
     }
     for section, values in changes.items():
         tables[section] = {**tables.get(section, {}), **values}
+    if start:
+        own = folder.with_suffix(".start.safetensors")
+        fitting_start(start, tables["network"].get("options", {}), own)
+        tables["network"] = {**tables["network"], "start": str(own)}
     config = load_config("compact", None, [f"seed={seed}"], **tables)
     train(config, folder, resume=(folder / "state.pt").exists(), quiet=True)
     with (folder / "validation.csv").open(encoding="utf-8") as file:
@@ -100,6 +118,8 @@ def main() -> None:
     parser.add_argument("--data", help="shards of omnidc scenes")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--encoder", default="", help="ImageNet weights (see the preset)")
+    parser.add_argument("--start", default="", help="weights that every run goes on from, as far as they fit")
+    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
@@ -115,12 +135,10 @@ def main() -> None:
         done = {(result["name"], result["seed"]) for result in results}
         # seed by seed: an unfinished table has all variants
         todo = [(name, seed) for seed in range(options.seeds) for name in names if (name, seed) not in done]
+        shared = (options.steps, options.data, options.encoder, options.start, options.lr, options.out)
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(options.jobs, mp_context=context) as pool, tqdm(total=len(todo), unit="run") as bar:
-            waiting = [
-                pool.submit(run_one, name, seed, options.steps, options.data, options.encoder, options.out)
-                for name, seed in todo
-            ]
+            waiting = [pool.submit(run_one, name, seed, *shared) for name, seed in todo]
             for one in waiting:
                 results.append(one.result())
                 with atomic_path(path) as temporary:

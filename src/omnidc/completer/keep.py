@@ -30,9 +30,9 @@ def draw_near(
 
     Coarse to fine: at width σ, every measurement hands log(sparse / depth) to its surroundings by a Gaussian of height
     1; where several overlap their mean counts, where none reaches nothing changes. Then σ is halved, to `narrowest`
-    pixels, and what is still missing at the measurements is spread again. The first σ is four times the mean distance of
-    the measurements: what they have in common moves whole regions, and only what they disagree in is left to the narrow
-    steps. Measurements side by side are averaged at the last step, and so is their noise.
+    pixels, and what is still missing at the measurements is spread again. The first σ is four times the mean distance
+    of the measurements: what they have in common moves whole regions, and only what they disagree in is left to the
+    narrow steps. Measurements side by side are averaged at the last step, and so is their noise.
 
     The surroundings are those in space and in `depth`: what is wrong with the foreground is no news of the background.
     """

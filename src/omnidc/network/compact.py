@@ -156,7 +156,7 @@ class CompactNetwork(DepthNetwork):
         self.up2 = ResidualBlock(c2)
 
         # Gradients in x and y, the gate of the pre-fill's slope (open at the start), edge weights in x and y.
-        gradient = (0.0, 0.0, 2.0, 0.0, 0.0) if config.edge_weights else (0.0, 0.0, 2.0)
+        gradient = (0.0, 0.0, 2.0, 0.0, 0.0)
         # What the photograph adds to the confidence logit of a measured cell, and log Laplace scale: 5 % at first.
         point = (0.0, math.log(0.05))
         self.outputs2 = (len(gradient), len(point), 9 * FACTOR * FACTOR)
