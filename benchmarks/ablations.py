@@ -4,10 +4,10 @@
     python benchmarks/ablations.py --out DIR --table          # print what is there so far
 
 Every run sees the same frames in the same order for the same number of steps and is judged on the same held-out scenes;
-only the named thing differs. With --start every run goes on from those weights (of the parts that the variant has): from
-nothing, a few hundred steps lead hardly away from interpolation. A run that is there is not made again, so the command may be interrupted and repeated. The
-table has REL in per cent, mean ± standard deviation over the seeds. Short runs on small crops: differences, not levels,
-carry over to long ones.
+only the named thing differs. With --start every run goes on from those weights, of the parts that the variant has: from
+nothing, a few hundred steps lead hardly away from interpolation. A run that is there is not made again, so the command
+may be interrupted and repeated. The table has REL in per cent, mean ± standard deviation over the seeds. Short runs on
+small crops: differences, not levels, carry over to long ones.
 """
 
 from __future__ import annotations
