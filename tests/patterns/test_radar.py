@@ -11,7 +11,7 @@ def test_returns_are_few(scene: tuple[Depth, Image]) -> None:
     rng = np.random.default_rng(0)
     counts = [(radar()(depth, image, rng).sparse > 0).sum() for _ in range(50)]
     assert min(counts) > 10
-    assert max(counts) <= 100
+    assert max(counts) <= 300
 
 
 def test_only_ghosts_are_wrong_on_a_flat_wall() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from omnidc.patterns.numbers import Number, fraction, whole
@@ -11,12 +13,13 @@ from omnidc.patterns.zbuffer import nearest_into
 RANGE_ERROR = 0.01  # standard deviation, part of the depth
 
 
-def radar(count: Number = (20, 100), ghosts: Number = (0.0, 0.15)) -> Pattern:
+def radar(count: Number = (20, 300), ghosts: Number = (0.0, 0.5)) -> Pattern:
     """Pattern: `count` returns (whatever the resolution) from random known pixels, each drawn into the wrong pixel.
 
     Angular noise per frame: σ of 0–2 % of the width sideways, 0–8 % of the height up and down. The part `ghosts` of the
-    returns comes from reflections, 1.2–2.5 times as far or 0.3–0.8 times as near. Returns that leave the picture, or
-    land where the truth is unknown, are lost; of two in one pixel the nearer stays.
+    returns comes from reflections, or from things that radar sees through, under or around what the camera sees: five
+    in six are 1.1–4 times as far, the rest 0.3–0.8 times as near. Returns that leave the picture, or land where the
+    truth is unknown, are lost; of two in one pixel the nearer stays.
     """
     number, part = whole(count, "The number of radar returns"), fraction(ghosts, "The part of ghosts")
 
@@ -33,8 +36,9 @@ def radar(count: Number = (20, 100), ghosts: Number = (0.0, 0.15)) -> Pattern:
         u = at % w + sigma_x * rng.standard_normal(n)
         factor = np.exp(RANGE_ERROR * rng.standard_normal(n))
         ghost = rng.random(n) < part.draw(rng)
-        beyond = rng.random(n) < 0.7
-        factor = np.where(ghost, np.where(beyond, rng.uniform(1.2, 2.5, n), rng.uniform(0.3, 0.8, n)), factor)
+        beyond = rng.random(n) < 5 / 6
+        far = np.exp(rng.uniform(math.log(1.1), math.log(4), n))
+        factor = np.where(ghost, np.where(beyond, far, rng.uniform(0.3, 0.8, n)), factor)
         values = (depth.ravel()[at] * factor).astype(np.float32)
         sparse = np.where(depth > 0, nearest_into((h, w), v, u, values), np.float32(0))
         return SparseSample(sparse, wrong(sparse, depth))
