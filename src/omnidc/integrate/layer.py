@@ -49,7 +49,8 @@ class _Integrate(torch.autograd.Function):
             **options["solver"],
         )
         options["info"] = info
-        ctx.system, ctx.M, ctx.solver, ctx.levels, ctx.fixed = system, M, options["solver"], levels, info.anchored
+        ctx.system, ctx.M, ctx.solver, ctx.backward = system, M, options["solver"], options["backward"]
+        ctx.levels, ctx.fixed = levels, info.anchored
         x = torch.where(info.anchored.reshape(-1, 1, 1, 1), x + shift, x)
         ctx.save_for_backward(x, observed, *maps[:levels])
         return x
@@ -60,7 +61,7 @@ class _Integrate(torch.autograd.Function):
         x, observed, *gradients = ctx.saved_tensors
         system: System = ctx.system
         if bool(torch.isfinite(upstream).all()):
-            lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **ctx.solver)
+            lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **{**ctx.solver, **ctx.backward})
         else:  # an overflow downstream, as under mixed precision: the optimiser's own check has to see it
             lam = torch.full_like(upstream, torch.nan)
         fixed = ctx.fixed.reshape(-1, 1, 1, 1)
@@ -90,6 +91,7 @@ def integrate(
     start: Tensor | None = None,  # [B, 1, h, w], first guess of x, as from the last frame of a video
     rtol: float = 1e-5,
     xtol: float | None = None,
+    backward_xtol: float | None = None,
     max_iterations: int | None = None,
     method: Method = "multigrid",
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
@@ -98,7 +100,8 @@ def integrate(
 
     Returns log depth x [B, 1, h, w] and how the solve went (see `solve` for the stopping rule). Works for any h, w ≥ 1
     and any number R ≥ 1 of resolutions. An image without any measurement of weight gets the solution of zero mean, and
-    `info.anchored` says so. The backward pass stops by the same rule.
+    `info.anchored` says so. The backward pass stops by the same rule, or at `backward_xtol`: stochastic descent gains
+    nothing from gradients that are more exact than its batches are representative.
     """
     if observed.ndim != 4 or observed.shape[1] != 1 or mask.shape != observed.shape:
         raise InputError(
@@ -120,6 +123,7 @@ def integrate(
     observed = torch.where(known, observed, 0)
     options: dict[str, Any] = {
         "start": start,
+        "backward": {} if backward_xtol is None else {"xtol": backward_xtol},
         "solver": {
             "rtol": rtol,
             "xtol": xtol,

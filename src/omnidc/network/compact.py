@@ -39,6 +39,7 @@ FACTOR = 2  # the integrator works at 1/2
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
 SCREEN = 8  # pixels of a cell of the guess at the scene's relief before the measurements are screened
 KEPT = math.log(0.9 / 0.1)  # logit from which a measurement is used: one that is wrong harms more than one that lacks
+BACKWARD = 30  # times the integrator's accuracy: gradients may be as much less exact, and steps are faster by 8 %
 SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
 COLOUR = (8.0, 9.0, 8.0, 6.0, 5.0)  # spread of the encoder's features, ImageNet's weights: depth must not drown in it
@@ -231,6 +232,7 @@ class CompactNetwork(DepthNetwork):
             alpha=self.log_alpha.exp(),
             start=fields.refinement.get("start") if start is None else start,
             xtol=self.config.xtol,
+            backward_xtol=BACKWARD * self.config.xtol,
         )
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
