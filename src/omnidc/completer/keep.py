@@ -75,7 +75,7 @@ def _spread_flat(
     errors = np.zeros(points.shape, np.float32)
     errors[points] = error
     spread, share = (
-        cv2.sepFilter2D(one, cv2.CV_32F, kernel, kernel, borderType=cv2.BORDER_CONSTANT)
+        cv2.sepFilter2D(one, cv2.CV_32F, kernel, kernel, borderType=cv2.BORDER_CONSTANT).astype(np.float32, copy=False)
         for one in (errors, points.astype(np.float32))
     )
     return spread, share
