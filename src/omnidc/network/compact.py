@@ -38,7 +38,7 @@ from omnidc.network.upsample import convex_upsample
 FACTOR = 2  # the integrator works at 1/2
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
 SCREEN = 8  # pixels of a cell of the guess at the scene's relief before the measurements are screened
-KEPT = math.log(0.9 / 0.1)  # logit from which a measurement is used: one that is wrong harms more than one that lacks
+KEPT = math.log(0.7 / 0.3)  # logit from which a measurement is used: one that is wrong harms more than one that lacks
 BACKWARD = 30  # times the integrator's accuracy: gradients may be as much less exact, and steps are faster by 8 %
 SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
 HIDDEN = 32  # channels between the two convolutions of the head at 1/2
@@ -126,7 +126,7 @@ class CompactNetwork(DepthNetwork):
 
     multiple = 32
     padding = "replicate"
-    trusted = 0.9  # computed at 1/2, it misses the finest of what many points tell
+    trusted = 0.8  # computed at 1/2, it misses the finest of what many points tell
 
     def __init__(self, config: CompactConfig | None = None) -> None:
         super().__init__()
