@@ -31,7 +31,7 @@ class Fields:
     gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
     confidence: Tensor  # [B, 1, h, w] in (0, 1), trust in the measurement of each cell
-    refinement: dict[str, Tensor] = field(default_factory=dict)  # whatever `refine` of the same network needs
+    refinement: dict[str, Tensor] = field(default_factory=dict)  # what later stages or losses need
 
 
 @dataclass

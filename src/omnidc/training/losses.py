@@ -414,6 +414,7 @@ def total(
     if config.gradient_l1:
         terms["gradient_l1"] = gradient_l1([g.to(wide) for g in prediction.fields.gradients], target)
     if config.input_confidence:
+        # A network that screens its measurements does so without a gradient: the screen learns from this alone.
         terms["input_confidence"] = torch.stack(
             [
                 input_confidence(
