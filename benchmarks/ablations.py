@@ -6,8 +6,9 @@
 Every run sees the same frames in the same order for the same number of steps and is judged on the same held-out scenes;
 only the named thing differs. With --start every run goes on from those weights, of the parts that the variant has: from
 nothing, a few hundred steps lead hardly away from interpolation. A run that is there is not made again, so the command
-may be interrupted and repeated. The table has REL in per cent, mean ± standard deviation over the seeds. Short runs on
-small crops: differences, not levels, carry over to long ones.
+may be interrupted and repeated. The table has the mean error of ln depth, in per cent, mean ± standard deviation over
+the seeds (REL of rendered rooms is made of the few pixels that look past a window frame). Short runs on small crops:
+differences, not levels, carry over to long ones.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def run_one(
     train(config, folder, resume=(folder / "state.pt").exists(), quiet=True)
     with (folder / "validation.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if int(row["step"]) == steps]
-    return {"name": name, "seed": seed, "steps": steps, "rel": {row["pattern"]: float(row["rel"]) for row in rows}}
+    errors = {row["pattern"]: float(row["log_error"]) for row in rows}
+    return {"name": name, "seed": seed, "steps": steps, "error": errors}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -99,10 +101,10 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """Markdown: one line per variant, REL in per cent by pattern."""
+    """Markdown: one line per variant, mean error of ln depth in per cent by pattern."""
     lines = [f"| | without or with | runs | {' | '.join(PATTERNS)} |", "|---|---|---:|" + "---:|" * len(PATTERNS)]
     for group, name in VARIANTS:
-        scores = [result["rel"] for result in results if result["name"] == name]
+        scores = [result["error"] for result in results if result["name"] == name]
         if not scores:
             continue
         cells = []
