@@ -100,6 +100,17 @@ def test_frames_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert second.extra["sky"] is None
 
 
+def test_normals_and_sky_are_left_unread_where_nobody_wants_them(tmp_path: Path) -> None:
+    normals, sky = np.zeros((24, 32, 3), np.float32), np.zeros((24, 32), bool)
+    with ShardWriter(tmp_path / "a.tar") as shard:
+        shard.add("room_00001_0", picture(1), depth_map(1), None, normals, sky)
+    whole, lean = Shards(tmp_path)[0], Shards(tmp_path, auxiliary=False)[0]
+    assert whole.extra["normals"] is not None and whole.extra["sky"] is not None
+    assert lean.extra["normals"] is None and lean.extra["sky"] is None
+    np.testing.assert_array_equal(lean.depth, whole.depth)
+    np.testing.assert_array_equal(lean.image, whole.image)
+
+
 def test_shards_can_be_pickled_for_workers_and_read_at_random(tmp_path: Path) -> None:
     write(tmp_path / "a.tar", 3)
     write(tmp_path / "b.tar", 4)

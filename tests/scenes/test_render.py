@@ -44,6 +44,30 @@ os._exit(0)
 """
 
 
+ONLY_THICKETS = """
+import json, os, sys
+from pathlib import Path
+from omnidc.scenes import worker
+from omnidc.scenes.manifest import Settings
+worker.fault = lambda image, depth: worker.THICKET
+settings = Settings(
+    sys.argv[1], seed=3, width=64, height=48, views=5, samples=1, scenes_per_shard=1, worlds=("display",)
+)
+events = []
+worker.render_shard(settings, 0, Path(sys.argv[1]), events.append)
+print("reports", json.dumps([event["event"] for event in events]), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_scene_of_thickets_is_given_up_after_two_of_them(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONLY_THICKETS, str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    reports = next(line for line in done.stdout.splitlines() if line.startswith("reports"))
+    assert json.loads(reports.partition(" ")[2]) == ["refused", "refused"]
+
+
 @pytest.mark.parametrize("window", ["whole", "cut"])
 def test_depth_is_exact_at_pixel_centres_and_sky_is_zero(tmp_path: Path, window: str) -> None:
     file = tmp_path / "out.npz"

@@ -31,6 +31,7 @@ MIN_SPREAD = 0.05  # of depth, relative to its median
 MIN_HIT_SHARE = 0.35
 MIN_BRIGHTNESS, MIN_CONTRAST = 9.0, 5.0  # mean and standard deviation of an 8-bit picture
 WALL_DISTANCE, WALL_SHARE = 0.3, 0.6
+THICKET = "a thicket"
 MAX_EDGES = 0.3  # share of the pixels at depth edges; photographs have 3 %, a thicket teaches nothing
 
 # eye [3], unit directions [N, 3] → distances [N] (inf = nothing) and what was hit (None = nothing)
@@ -176,7 +177,7 @@ def fault(
     if (known < WALL_DISTANCE).mean() > WALL_SHARE:
         return "a wall before the lens"
     if depth_edges(depth).mean() > MAX_EDGES:
-        return "a thicket"
+        return THICKET
     if image.mean() < MIN_BRIGHTNESS or image.std() < MIN_CONTRAST:
         return "too dark"
     return None

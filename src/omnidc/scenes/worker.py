@@ -16,7 +16,7 @@ from typing import Any
 from omnidc.data.shards import ShardWriter
 from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
-from omnidc.scenes.camera import choose_view, fault
+from omnidc.scenes.camera import THICKET, choose_view, fault
 from omnidc.scenes.develop import add_haze, develop
 from omnidc.scenes.generate import MARK, end_with
 from omnidc.scenes.manifest import Settings, frame_key
@@ -25,6 +25,7 @@ from omnidc.scenes.normals import normals_of
 from omnidc.scenes.render import Renderer
 from omnidc.scenes.worlds import build_scene
 
+MAX_THICKETS = 2  # in a row, then the scene is given up: they are the slowest frames of all, and come in sixes
 
 def render_shard(settings: Settings, shard: int, folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
     """Render all scenes of a shard. A scene that fails is reported and left out; a shard is whole or absent."""
@@ -48,7 +49,7 @@ def _render_scene(
     writer: ShardWriter,
     report: Callable[[dict[str, Any]], None],
 ) -> None:
-    started = time.process_time()
+    started, thickets = time.process_time(), 0
     scene, rng = build_scene(settings.seed, number, kit, settings.worlds)
     stage.build(scene)
     for index in range(settings.views):
@@ -70,7 +71,9 @@ def _render_scene(
         now = time.process_time()
         event = {"event": "frame" if why is None else "refused", "scene": number, "world": scene.world, "why": why}
         report({**event, "cpu": round(now - started, 3)})
-        started = now
+        started, thickets = now, thickets + 1 if why == THICKET else 0
+        if thickets == MAX_THICKETS:
+            break
 
 
 def main() -> None:

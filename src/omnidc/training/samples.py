@@ -37,7 +37,7 @@ Batch = dict[
 
 def open_source(name: str, path: str) -> Sequence[Frame]:
     """The frames at `path`: by the reader of that dataset when `name` is one, else our own shards or folders."""
-    return open_dataset(name, Path(path)) if name in DATASETS else open_frames(path)
+    return open_dataset(name, Path(path)) if name in DATASETS else open_frames(path, auxiliary=False)
 
 
 def names_of(frames: Sequence[Frame]) -> list[str]:
