@@ -105,8 +105,10 @@ def test_normals_and_sky_are_left_unread_where_nobody_wants_them(tmp_path: Path)
     with ShardWriter(tmp_path / "a.tar") as shard:
         shard.add("room_00001_0", picture(1), depth_map(1), None, normals, sky)
     whole, lean = Shards(tmp_path)[0], Shards(tmp_path, auxiliary=False)[0]
-    assert whole.extra["normals"] is not None and whole.extra["sky"] is not None
-    assert lean.extra["normals"] is None and lean.extra["sky"] is None
+    assert whole.extra["normals"] is not None
+    assert whole.extra["sky"] is not None
+    assert lean.extra["normals"] is None
+    assert lean.extra["sky"] is None
     np.testing.assert_array_equal(lean.depth, whole.depth)
     np.testing.assert_array_equal(lean.image, whole.image)
 

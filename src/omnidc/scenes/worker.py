@@ -27,6 +27,7 @@ from omnidc.scenes.worlds import build_scene
 
 MAX_THICKETS = 2  # in a row, then the scene is given up: they are the slowest frames of all, and come in sixes
 
+
 def render_shard(settings: Settings, shard: int, folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
     """Render all scenes of a shard. A scene that fails is reported and left out; a shard is whole or absent."""
     stage = Stage()
