@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.completer.tiles import Stitch, run, tiles
+from omnidc.network.checkpoint import load_network
 from omnidc.network.harmonic import HarmonicNetwork
 
 
@@ -41,6 +43,27 @@ def test_tiles_give_the_result_of_the_whole_image(
     torch.testing.assert_close(tiled.scale, whole.scale, rtol=2e-4, atol=0)
     torch.testing.assert_close(tiled.confidence, whole.confidence)
     torch.testing.assert_close(tiled.log_depth, whole.log_depth, rtol=0, atol=2e-4)
+
+
+def slope_with_outliers(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A plane measured at one pixel in sixty, a tenth of the measurements three times too far (the mask)."""
+    generator = torch.Generator().manual_seed(1)
+    plane = torch.linspace(2, 4, width).expand(1, 1, height, width)
+    measured = torch.rand(plane.shape, generator=generator) < 1 / 60
+    wrong = measured & (torch.rand(plane.shape, generator=generator) < 0.1)
+    image = torch.full((1, 3, height, width), 0.5)
+    return image, torch.where(wrong, 3 * plane, plane) * measured, wrong
+
+
+@pytest.mark.parametrize("tile", [None, 256], ids=["whole", "tiled"])
+def test_the_shipped_network_leaves_outliers_out_and_says_so(tile: int | None) -> None:
+    image, sparse, wrong = slope_with_outliers(320, 448)
+    output = run(load_network("compact").eval(), image, sparse, tile=tile, overlap=64)
+    plane = torch.linspace(2, 4, 448).expand_as(sparse)
+    assert float((output.depth / plane - 1).abs().mean()) < 0.01
+    confidence = F.interpolate(output.confidence, scale_factor=output.stride)
+    assert float(confidence[wrong].mean()) < 0.15  # some share their cell with a right one
+    assert float(confidence[(sparse > 0) & ~wrong].mean()) > 0.9
 
 
 def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:

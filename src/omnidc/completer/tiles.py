@@ -63,7 +63,7 @@ def _run_whole(network: DepthNetwork, image: Tensor, sparse: Tensor, start: Tens
     return Output(
         result.depth[..., :height, :width].cpu(),
         None if result.scale is None else result.scale[..., :height, :width].cpu(),
-        result.fields.confidence.cpu(),
+        result.fields.trust.cpu(),
         padded.shape[-2] // result.fields.confidence.shape[-2],
         (result.log_depth + result.median.log()).cpu(),
         result.info,
@@ -97,6 +97,8 @@ def _run_tiled(
         levels, weighted = len(part.gradients), part.weights is not None
         maps = {f"gradient {r}": g for r, g in enumerate(part.gradients)}
         maps |= {f"weight {r}": w for r, w in enumerate(part.weights or ())}
+        if part.kept is not None:
+            maps["kept"] = part.kept
         for name, values in {**maps, "confidence": part.confidence}.items():
             stitch.setdefault(name, Stitch(relative.shape[-2], relative.shape[-1])).add(window, values)
         if kept is not None:
@@ -109,6 +111,7 @@ def _run_tiled(
         tuple(whole[f"gradient {r}"] for r in range(levels)),
         tuple(whole[f"weight {r}"] for r in range(levels)) if weighted else None,
         whole["confidence"],
+        kept=whole.get("kept"),
     )
     shift = None if start is None else start.to(device) - median.log().to(device)
     log_depth, info = network.integrate(fields, relative.to(device), shift)
@@ -128,7 +131,7 @@ def _run_tiled(
     return Output(
         depth.result()[..., :height, :width] * factor,
         scale.result()[..., :height, :width] * factor if scale.total is not None else None,
-        fields.confidence.cpu(),
+        fields.trust.cpu(),
         image.shape[-2] // fields.confidence.shape[-2],
         log_depth.cpu() + factor.log(),
         info,
@@ -159,6 +162,7 @@ class Window:
             tuple(map(part, fields.gradients)),
             None if fields.weights is None else tuple(map(part, fields.weights)),
             part(fields.confidence),
+            kept=None if fields.kept is None else part(fields.kept),
         )
 
     def weight(self, stride: int) -> Tensor:

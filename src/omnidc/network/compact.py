@@ -216,8 +216,8 @@ class CompactNetwork(DepthNetwork):
                 "log_scale": points[:, 1:],
                 "start": filled,
                 "screen": trust.sigmoid(),
-                "kept": kept,
             },
+            kept=kept,
         )
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
@@ -227,7 +227,7 @@ class CompactNetwork(DepthNetwork):
             fields.gradients,
             observed,
             mask,
-            fields.confidence**SHARPNESS * fields.refinement["kept"],
+            fields.confidence**SHARPNESS * (1.0 if fields.kept is None else fields.kept),
             fields.weights,
             alpha=self.log_alpha.exp(),
             start=fields.refinement.get("start") if start is None else start,

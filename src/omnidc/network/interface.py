@@ -32,6 +32,12 @@ class Fields:
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
     confidence: Tensor  # [B, 1, h, w] in (0, 1), trust in the measurement of each cell
     refinement: dict[str, Tensor] = field(default_factory=dict)  # what later stages or losses need
+    kept: Tensor | None = None  # [B, 1, h, w] in [0, 1], 0 = the measurement of a cell is left out; None = all are used
+
+    @property
+    def trust(self) -> Tensor:
+        """[B, 1, h, w] in [0, 1]: the confidence of what was used, 0 where a measurement was left out."""
+        return self.confidence if self.kept is None else self.confidence * self.kept
 
 
 @dataclass

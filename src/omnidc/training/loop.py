@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -69,7 +69,8 @@ def _autocast_fields(
 ) -> Fields:
     with torch.autocast(device, dtype):
         fields: Fields = original(image, sparse, *rest)
-    return Fields(
+    return replace(
+        fields,
         gradients=tuple(g.float() for g in fields.gradients),
         weights=None if fields.weights is None else tuple(w.float() for w in fields.weights),
         confidence=fields.confidence.float(),
