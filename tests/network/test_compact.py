@@ -194,7 +194,7 @@ class Strict(Trust):
     """Doubts whatever lies three scatters from the plane through those around it."""
 
     def forward(self, around: Surroundings) -> torch.Tensor:
-        return 10 * (3 - around.features[:, 5:6].abs())
+        return 10 * (3 - around.features[:, 5].abs())
 
 
 @torch.no_grad()

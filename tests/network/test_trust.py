@@ -76,14 +76,14 @@ def test_surroundings_are_those_of_a_plain_loop_over_the_other_measurements(shar
     log_depth, mask = scene(share=share)
     fast = surroundings(log_depth, mask)
     features, told = slow_surroundings(log_depth[0, 0].numpy(), mask[0, 0].numpy() > 0)
-    np.testing.assert_allclose(fast.features[0].numpy(), features, atol=5e-3)
-    assert np.array_equal(fast.told[0, 0].numpy(), told)
+    for feature, expected in zip(fast.features.unbind(1), features, strict=True):
+        np.testing.assert_allclose(fast.points.on_map(feature)[0, 0].numpy(), expected, atol=5e-3)
+    assert np.array_equal(fast.points.on_map(fast.told)[0, 0].numpy(), told)
 
 
-def plainly_wrong(around: Surroundings, mask: torch.Tensor) -> float:
+def plainly_wrong(around: Surroundings) -> float:
     """Their number, from the feature of all measurements that holds the logarithm of their share."""
-    share = float(around.features[0, -1][mask[0, 0] > 0].unique().exp())
-    return share * (float(mask.sum()) + 1) - 0.05
+    return float(around.features[:, -1].unique().exp()) * (len(around.features) + 1) - 0.05
 
 
 @pytest.mark.parametrize("slope", [0.0, 2.0])
@@ -94,8 +94,8 @@ def test_an_outlier_stands_out_and_its_neighbours_do_not(slope: float) -> None:
     log_depth = (noise + slope * torch.linspace(0, 1, mask.shape[-1])) * mask
     log_depth[..., 20, 28] += 2.0
     around = surroundings(log_depth, mask)
-    assert plainly_wrong(around, mask) == pytest.approx(1, abs=0.01)
-    apart = around.features[:, 0:1].abs()
+    assert plainly_wrong(around) == pytest.approx(1, abs=0.01)
+    apart = around.points.on_map(around.features[:, 0].abs())
     assert int(apart.argmax()) == 20 * mask.shape[-1] + 28
     assert float(apart.flatten().sort().values[-2]) < 0.7
 
@@ -103,7 +103,7 @@ def test_an_outlier_stands_out_and_its_neighbours_do_not(slope: float) -> None:
 def test_nobody_at_a_depth_edge_is_doubted() -> None:
     _, mask = scene()
     step = (torch.arange(mask.shape[-1]) > 28).float() * mask
-    assert plainly_wrong(surroundings(step, mask), mask) == pytest.approx(0, abs=0.01)
+    assert plainly_wrong(surroundings(step, mask)) == pytest.approx(0, abs=0.01)
 
 
 def test_images_of_a_batch_do_not_share_their_wrong_measurements() -> None:
@@ -111,13 +111,19 @@ def test_images_of_a_batch_do_not_share_their_wrong_measurements() -> None:
     flat = torch.zeros_like(mask)
     bad = flat.clone()
     bad[..., 10:30:4, 10:40:6] = 3.0
-    pair = surroundings(torch.cat([flat, bad * mask]), torch.cat([mask, mask])).features
+    pair = surroundings(torch.cat([flat, bad * mask]), torch.cat([mask, mask]))
+    first, second = (pair.features[pair.points.image == image] for image in (0, 1))
     alone = surroundings(flat, mask).features
-    torch.testing.assert_close(pair[:1], alone)
-    assert float(pair[1, -1].min()) > float(alone[0, -1].min())
+    torch.testing.assert_close(first, alone)
+    assert float(second[:, -1].min()) > float(alone[:, -1].max())
 
 
 def test_trust_starts_by_believing_every_measurement_alike() -> None:
     around = surroundings(*scene())
     assert around.features.shape[1] == FEATURES
-    assert torch.equal(Trust()(around), torch.full_like(around.features[:, :1], 3.0))
+    assert torch.equal(Trust()(around), torch.full_like(around.features[:, 0], 3.0))
+
+
+def test_without_measurements_there_is_nothing_to_judge() -> None:
+    nothing = torch.zeros(2, 1, 8, 8)
+    assert Trust()(surroundings(nothing, nothing)).shape == (0,)

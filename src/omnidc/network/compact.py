@@ -254,9 +254,10 @@ class CompactNetwork(DepthNetwork):
         """
         spread = prefill(*log_of_valid(sparse), SCREEN).spread if self.config.relief else SPREAD
         around = surroundings(nearest * (SPREAD / spread), mask)
-        logit = self.trust(around)
+        logit = around.points.on_map(self.trust(around))
         middle = lower_median(logit.detach(), mask > 0)
-        return logit, ((logit >= middle.clamp_max(KEPT)) | ~around.told).to(mask)
+        told = around.points.on_map(around.told)
+        return logit, ((logit >= middle.clamp_max(KEPT)) | ~told).to(mask)
 
 
 def bilinear_logits(factor: int) -> tuple[float, ...]:

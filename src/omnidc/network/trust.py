@@ -26,12 +26,45 @@ _CLIP = 6.0
 _PLAIN = 0.05  # measurements that are plainly wrong in any photograph: where none is, the logarithm stays finite
 
 
+class Points:
+    """The measurements of a batch, N in all: all that is computed here is computed for them alone."""
+
+    def __init__(
+        self,
+        mask: Tensor,  # [B, 1, h, w], 0 or 1
+    ) -> None:
+        self.shape = mask.shape
+        self.image, _, self.row, self.column = torch.nonzero(mask, as_tuple=True)  # [N] each
+
+    def of(self, values: Tensor) -> Tensor:  # [B, 1, h, w] → [N]
+        """A map at the measurements."""
+        return values[self.image, 0, self.row, self.column]
+
+    def on_map(self, values: Tensor) -> Tensor:  # [N] → [B, 1, h, w]
+        """Values of the measurements on a map, 0 where nothing was measured."""
+        empty = values.new_zeros(self.shape)
+        return empty.index_put((self.image, torch.zeros_like(self.image), self.row, self.column), values)
+
+    def blocks(self, window: int) -> tuple[Tensor, tuple[int, int, int]]:
+        """[N], the number of the block of `window` × `window` cells that each lies in; and images, rows, columns."""
+        size = (self.shape[0], -(-self.shape[2] // window), -(-self.shape[3] // window))
+        return (self.image * size[1] + self.row // window) * size[2] + self.column // window, size
+
+    def others(self, values: Tensor, window: int) -> Tensor:  # [N, C] → [N, C]
+        """Per measurement, the sum of `values` over its block and the eight around it, without its own."""
+        block, size = self.blocks(window)
+        sums = values.new_zeros(size[0] * size[1] * size[2], values.shape[1]).index_add_(0, block, values)
+        around = F.avg_pool2d(sums.view(*size, -1).permute(0, 3, 1, 2), 3, stride=1, padding=1, divisor_override=1)
+        return around.permute(0, 2, 3, 1).reshape(len(sums), -1)[block] - values
+
+
 @dataclass
 class Surroundings:
-    """What a measurement's neighbours say of it; all maps are 0 where nothing was measured."""
+    """What a measurement's neighbours say of it."""
 
-    features: Tensor  # [B, FEATURES, h, w]
-    told: Tensor  # bool [B, 1, h, w], there are enough others to say something
+    points: Points
+    features: Tensor  # [N, FEATURES]
+    told: Tensor  # bool [N], there are enough others to say something
 
 
 @torch.no_grad()
@@ -42,50 +75,41 @@ def surroundings(
     """See the module's text. Per window: distance from the plane, the same in scatters, how many others there are
     (logarithm), and the share of those at the same depth. Last, the logarithm of the share of plainly wrong ones among
     all: far from the others and nearly alone at their depth."""
-    height, width = mask.shape[-2:]
-    y = torch.arange(height, dtype=log_depth.dtype, device=log_depth.device).sub(height / 2).view(1, 1, -1, 1) / 16
-    x = torch.arange(width, dtype=log_depth.dtype, device=log_depth.device).sub(width / 2).view(1, 1, 1, -1) / 16
-    log_depth = log_depth * mask
-    weight = mask
+    points = Points(mask)
+    z = points.of(log_depth)
+    y, x = ((at.to(z) - side / 2) / 16 for at, side in zip((points.row, points.column), mask.shape[2:], strict=True))
+    products = torch.stack([torch.ones_like(z), x, y, z, x * x, x * y, y * y, x * z, y * z, z * z], dim=1)
+    weighted = products
     for _ in range(FITS):
-        fits = [_distance_from_plane(log_depth, weight, x, y, window) for window in WINDOWS]
+        fits = [_distance_from_plane(z, x, y, points.others(weighted, window), window) for window in WINDOWS]
         scatters = _smallest_that_tells([fit[1] for fit in fits[1:]], [fit[2] for fit in fits[1:]])
-        weight = mask / (1 + (scatters / _HALF).square()).square()
-    alike = [_same_depth(log_depth, mask, window) for window in WINDOWS]
+        weighted = products / (1 + (scatters / _HALF).square()).square()[:, None]
+    alike = [_same_depth(points, z, window) for window in WINDOWS]
     counts = [count for _, count in alike]
-    maps = []
+    rows = []
     for (apart, scatters, _), (same, count) in zip(fits, alike, strict=True):
-        maps += [apart.clamp(-_CLIP, _CLIP), scatters.clamp(-_CLIP, _CLIP), count.log1p(), (same + 0.5) / (count + 1)]
+        rows += [apart.clamp(-_CLIP, _CLIP), scatters.clamp(-_CLIP, _CLIP), count.log1p(), (same + 0.5) / (count + 1)]
     far = _smallest_that_tells([fit[1] for fit in fits], counts).abs()
     alone = _smallest_that_tells([same / count.clamp_min(1) for same, count in alike], counts) < 0.15
-    told = (mask > 0) & (counts[-1] >= 2 * ENOUGH)
+    told = counts[-1] >= 2 * ENOUGH
     wrong = told & ((far > 6) | ((far > 3) & alone))
-    share = (wrong.sum(dim=(1, 2, 3), keepdim=True) + _PLAIN) / (mask.sum(dim=(1, 2, 3), keepdim=True) + 1)
-    return Surroundings(torch.cat([*maps, share.log().expand_as(mask)], dim=1) * mask, told)
-
-
-def _others(values: Tensor, window: int) -> Tensor:  # [B, C, h, w] → [B, C, h, w]
-    """Per cell, the sum of `values` over its block and the eight around it, without its own."""
-    height, width = values.shape[-2:]
-    blocks = F.avg_pool2d(values, window, ceil_mode=True, divisor_override=1)
-    around = F.avg_pool2d(blocks, 3, stride=1, padding=1, divisor_override=1)
-    return F.interpolate(around, scale_factor=window)[..., :height, :width] - values
+    totals = z.new_zeros(2, len(mask)).index_add_(1, points.image, torch.stack([wrong.to(z), torch.ones_like(z)]))
+    share = (totals[0] + _PLAIN) / (totals[1] + 1)
+    return Surroundings(points, torch.stack([*rows, share.log()[points.image]], dim=1), told)
 
 
 def _distance_from_plane(
-    z: Tensor,  # [B, 1, h, w]
-    weight: Tensor,  # [B, 1, h, w], 0 where nothing was measured
-    x: Tensor,  # [1, 1, 1, w]
-    y: Tensor,  # [1, 1, h, 1]
+    z: Tensor,  # [N]
+    x: Tensor,  # [N]
+    y: Tensor,  # [N]
+    sums: Tensor,  # [N, 10], over the others in the window: weights, and weighted x, y, z, xx, xy, yy, xz, yz, zz
     window: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """z − p, the same in units of the others' scatter about p, and their number; p is the weighted least-squares
     plane through the others, which few measurements leave level (a ridge of one measurement)."""
-    products = torch.cat([x.expand_as(z), y.expand_as(z), z, x * x + 0 * z, x * y + 0 * z, y * y + 0 * z], dim=1)
-    products = torch.cat([torch.ones_like(z), products, x * z, y * z, z * z], dim=1) * weight
-    total, *sums = _others(products, window)[:, :, None].unbind(1)
+    total = sums[:, 0]
     count = total.clamp_min(1e-3)
-    mx, my, mz, xx, xy, yy, xz, yz, zz = (one / count for one in sums)
+    mx, my, mz, xx, xy, yy, xz, yz, zz = (sums[:, 1:] / count[:, None]).unbind(1)
     ridge = (window / 32) ** 2 / count
     cxx, cxy, cyy, cxz, cyz = xx - mx * mx, xy - mx * my, yy - my * my, xz - mx * mz, yz - my * mz
     a, c = cxx + ridge, cyy + ridge
@@ -96,21 +120,18 @@ def _distance_from_plane(
     return apart, apart / (variance.clamp_min(0).sqrt() + _SCATTER), total.clamp_min(0)
 
 
-def _same_depth(z: Tensor, mask: Tensor, window: int) -> tuple[Tensor, Tensor]:  # [B, 1, h, w] each
+def _same_depth(points: Points, z: Tensor, window: int) -> tuple[Tensor, Tensor]:  # [N] each
     """Per measurement, how many others in its window lie within a step of its depth, and how many there are."""
-    image, _, row, column = torch.nonzero(mask, as_tuple=True)
     half = DEPTH_STEPS // 2
-    step = (z[image, 0, row, column] / DEPTH_STEP).round().long().clamp(-half, half) + half
-    down, across = row // window, column // window
-    height, width = -(-mask.shape[-2] // window), -(-mask.shape[-1] // window)
-    counts = z.new_zeros(len(z), DEPTH_STEPS + 2, height, width)  # one empty step at each end
-    counts.index_put_((image, step + 1, down, across), z.new_ones(len(image)), accumulate=True)
-    counts = F.avg_pool2d(counts, 3, stride=1, padding=1, divisor_override=1)
-    near = counts[:, :-2] + counts[:, 1:-1] + counts[:, 2:]
-    same, others = torch.zeros_like(z), torch.zeros_like(z)
-    same[image, 0, row, column] = near[image, step, down, across] - 1
-    others[image, 0, row, column] = counts.sum(dim=1)[image, down, across] - 1
-    return same, others
+    step = (z / DEPTH_STEP).round().long().clamp(-half, half) + half
+    block, size = points.blocks(window)
+    steps = DEPTH_STEPS + 2  # one empty step at each end
+    counts = z.new_zeros(size[0] * size[1] * size[2] * steps)
+    counts = counts.index_add_(0, block * steps + step + 1, torch.ones_like(z)).view(*size, steps)
+    counts = F.avg_pool2d(counts.permute(0, 3, 1, 2), 3, stride=1, padding=1, divisor_override=1).permute(0, 2, 3, 1)
+    there = counts.reshape(-1, steps)[block]  # [N, steps]
+    same = there.gather(1, step[:, None] + torch.arange(3, device=step.device)).sum(dim=1)
+    return same - 1, there.sum(dim=1) - 1
 
 
 def _smallest_that_tells(values: list[Tensor], counts: list[Tensor]) -> Tensor:
@@ -139,6 +160,8 @@ class Trust(nn.Module):
         nn.init.zeros_(last.weight)
         nn.init.constant_(last.bias, 3.0)
 
-    def forward(self, around: Surroundings) -> Tensor:  # → [B, 1, h, w]
-        logit: Tensor = self.layers(around.features)
-        return logit
+    def forward(self, around: Surroundings) -> Tensor:  # → [N]
+        if not len(around.features):  # which convolutions refuse
+            return around.features[:, 0]
+        logit: Tensor = self.layers(around.features.T[None, :, None])  # the measurements as a row of pixels
+        return logit.flatten()
