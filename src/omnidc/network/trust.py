@@ -78,12 +78,11 @@ def surroundings(
     points = Points(mask)
     z = points.of(log_depth)
     y, x = ((at.to(z) - side / 2) / 16 for at, side in zip((points.row, points.column), mask.shape[2:], strict=True))
-    products = torch.stack([torch.ones_like(z), x, y, z, x * x, x * y, y * y, x * z, y * z, z * z], dim=1)
-    weighted = products
+    weight = torch.ones_like(z)
     for _ in range(FITS):
-        fits = [_distance_from_plane(z, x, y, points.others(weighted, window), window) for window in WINDOWS]
+        fits = [_distance_from_plane(points, z, weight, x, y, window) for window in WINDOWS]
         scatters = _smallest_that_tells([fit[1] for fit in fits[1:]], [fit[2] for fit in fits[1:]])
-        weighted = products / (1 + (scatters / _HALF).square()).square()[:, None]
+        weight = 1 / (1 + (scatters / _HALF).square()).square()
     alike = [_same_depth(points, z, window) for window in WINDOWS]
     counts = [count for _, count in alike]
     rows = []
@@ -99,17 +98,19 @@ def surroundings(
 
 
 def _distance_from_plane(
+    points: Points,
     z: Tensor,  # [N]
+    weight: Tensor,  # [N]
     x: Tensor,  # [N]
     y: Tensor,  # [N]
-    sums: Tensor,  # [N, 10], over the others in the window: weights, and weighted x, y, z, xx, xy, yy, xz, yz, zz
     window: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """z − p, the same in units of the others' scatter about p, and their number; p is the weighted least-squares
     plane through the others, which few measurements leave level (a ridge of one measurement)."""
-    total = sums[:, 0]
+    products = torch.stack([torch.ones_like(z), x, y, z, x * x, x * y, y * y, x * z, y * z, z * z], dim=1)
+    total, *sums = points.others(products * weight[:, None], window).unbind(1)
     count = total.clamp_min(1e-3)
-    mx, my, mz, xx, xy, yy, xz, yz, zz = (sums[:, 1:] / count[:, None]).unbind(1)
+    mx, my, mz, xx, xy, yy, xz, yz, zz = (one / count for one in sums)
     ridge = (window / 32) ** 2 / count
     cxx, cxy, cyy, cxz, cyz = xx - mx * mx, xy - mx * my, yy - my * my, xz - mx * mz, yz - my * mz
     a, c = cxx + ridge, cyy + ridge
