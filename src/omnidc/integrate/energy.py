@@ -54,6 +54,14 @@ def pool_transpose(y: Tensor, level: int, size: tuple[int, int]) -> Tensor:
     return spread
 
 
+def add_pairs(x: Tensor, dim: int) -> Tensor:
+    """Sum of neighbouring pairs along `dim` (−1 or −2), of an even length.
+
+    Written out, since reductions over two elements, `sum` and `avg_pool2d`, take five to ten times as long on a CPU.
+    """
+    return x[..., ::2] + x[..., 1::2] if dim == -1 else x[..., ::2, :] + x[..., 1::2, :]
+
+
 def differences(x: Tensor) -> Edges:
     """∇ on the edges of a grid."""  # x: [B, C, h, w]
     return x[..., :, 1:] - x[..., :, :-1], x[..., 1:, :] - x[..., :-1, :]
@@ -114,7 +122,7 @@ class System:
             # P_r = P_1 … P_1 when no cell is partial: pool down step by step, add up on the way back.
             pooled = [x]
             for _ in range(1, levels):
-                pooled.append(F.avg_pool2d(pooled[-1], 2))
+                pooled.append(add_pairs(add_pairs(pooled[-1], -2), -1).mul_(0.25))
             flow = add_laplacian(torch.zeros_like(pooled[-1]), pooled[-1], self.edges[-1])
             for level in range(levels - 2, 0, -1):
                 flow = F.interpolate(flow, scale_factor=2, mode="nearest").mul_(0.25)

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from omnidc.integrate.energy import add_pairs
+
 # Of a map padded by one cell: the neighbour before, the cell itself, the neighbour after, along either axis.
 BEFORE, SELF, AFTER = slice(None, -2), slice(1, -1), slice(2, None)
 
@@ -25,9 +27,7 @@ def sum_pairs(x: Tensor, dim: int) -> Tensor:
     """Sum of neighbouring pairs along `dim` (−1 or −2); an odd last one stays alone."""
     if x.shape[dim] % 2:
         x = F.pad(x, (0, 1) if dim == -1 else (0, 0, 0, 1))
-    *front, height, width = x.shape
-    shape = (*front, height, width // 2, 2) if dim == -1 else (*front, height // 2, 2, width)
-    return x.reshape(shape).sum(dim)
+    return add_pairs(x, dim)
 
 
 def neighbour_share(
@@ -93,8 +93,10 @@ class Transfer:
         height, width = self.coarse
         r = F.pad(fine, self._odd).reshape(fine.shape[0], 1, height, 2, width, 2)
         out = fine.new_zeros(fine.shape[0], 1, height + 2, width + 2)
-        out[..., SELF, SELF] += (self.own * r).sum((3, 5))
-        beside, above, across = (self.beside * r).sum(3), (self.above * r).sum(5), self.across * r
+        own, beside, above, across = self.own * r, self.beside * r, self.above * r, self.across * r
+        own = own[:, :, :, 0] + own[:, :, :, 1]  # sums over pairs, written out: see `add_pairs`
+        out[..., SELF, SELF] += own[..., 0] + own[..., 1]
+        beside, above = beside[:, :, :, 0] + beside[:, :, :, 1], above[..., 0] + above[..., 1]
         for k, side in enumerate((BEFORE, AFTER)):
             out[..., SELF, side] += beside[..., k]
             out[..., side, SELF] += above[..., k, :]
