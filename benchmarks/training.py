@@ -1,6 +1,6 @@
 """Images a second of training, and where the time goes.
 
-    OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 benchmarks/training.py --data FRAMES [--size 224x320] [--batch 6]
+    OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 benchmarks/training.py --data FRAMES [--size 224x320] [--batch 8]
     python benchmarks/training.py --data FRAMES                 # one process with all threads: slower on two cores
 
 Prints images a second by the clock (data loading included) and by CPU time of the training processes, and the share of
@@ -135,14 +135,14 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="shards or folder of frames")
     parser.add_argument("--preset", default="compact")
     parser.add_argument("--size", default="224x320", help="height x width, multiples of 32")
-    parser.add_argument("--batch", type=int, default=6)
+    parser.add_argument("--batch", type=int, help="images a step; the preset's without it")
     parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], dest="settings", help="section.key=value")
     options = parser.parse_args()
     tables: dict[str, Any] = {
         "data": {"sources": {"frames": options.data}, "sizes": [[int(n) for n in options.size.split("x")]]},
-        "optimiser": {"batch": options.batch},
+        "optimiser": {} if options.batch is None else {"batch": options.batch},
         "schedule": {"steps": 1_000_000},
     }
     config = load_config(options.preset, None, options.settings, **tables)

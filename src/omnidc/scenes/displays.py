@@ -16,7 +16,7 @@ from omnidc.scenes.lights import draw_sky, lamp_colour
 from omnidc.scenes.materials import Kit, steel
 from omnidc.scenes.piles import drop_things, random_shape
 from omnidc.scenes.plants import potted_plant
-from omnidc.scenes.primitives import box, boxes, folded_sheet, fractal_noise, grid, hanging, transformed, tube
+from omnidc.scenes.primitives import box, boxes, folded_sheet, fractal_noise, grid, hanging, transformed, tube, turned
 from omnidc.scenes.settle import HeightField
 
 Floats = npt.NDArray[np.floating]
@@ -136,17 +136,12 @@ def _hang(scene: Scene, rng: Rng, kit: Kit) -> None:
         wide, high, _ = shape.bounds[1] - shape.bounds[0]
         spot = wall.anywhere(rng, float(wide), float(high))
         if spot is not None:
-            turned = transformed(shape, matrix=_FACING @ _about_z(spot.yaw))
-            scene.add(turned, surface(rng, kit), (spot.x, 0, 1.2 + spot.y))
+            facing = transformed(shape, matrix=_FACING @ turned(spot.yaw))
+            scene.add(facing, surface(rng, kit), (spot.x, 0, 1.2 + spot.y))
     for _ in range(int(rng.integers(0, 5))):
         z = rng.uniform(0.4, 2.2, 2)
         cord = hanging((-1.5, -0.04, z[0]), (1.5, -rng.uniform(0.03, 0.3), z[1]), float(rng.uniform(0, 0.5)), 20)
         scene.add(tube(cord, float(rng.uniform(0.002, 0.01)), 6), steel(rng))
-
-
-def _about_z(angle: float) -> Floats:
-    c, s = np.cos(angle), np.sin(angle)
-    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
 
 
 def _above(scene: Scene, rng: Rng, kit: Kit) -> None:

@@ -10,7 +10,7 @@ from omnidc.scenes.description import Material, Rng, Scene, Viewpoint
 from omnidc.scenes.lights import draw_sky
 from omnidc.scenes.materials import Kit, foliage, plain, steel
 from omnidc.scenes.plants import bush, tree, tuft
-from omnidc.scenes.primitives import UP, boxes, fractal_noise, grid, merge, rock, tube
+from omnidc.scenes.primitives import UP, boxes, fractal_noise, grid, merge, rock, tube, turned
 
 CELLS = 192
 
@@ -103,7 +103,10 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
                 scale=float(rng.uniform(0.6, 1.6)),
             )
     if rng.random() < 0.3:  # a fence over the hills
-        posts = np.array([(x, 0, 0) for x in np.arange(-25, 25, 2.2)]) @ _turn(rng).T + [*rng.normal(0, 6, 2), 0]
+        posts = np.array([(x, 0, 0) for x in np.arange(-25, 25, 2.2)]) @ turned(rng.uniform(0, 6.3)).T + [
+            *rng.normal(0, 6, 2),
+            0,
+        ]
         posts[:, 2] = land.at(posts[:, 0], posts[:, 1])
         bars = [tube([p - UP * 0.3, p + UP * 1.1], 0.05, 6) for p in posts]
         bars += [tube(posts + UP * z, 0.006, 4) for z in (0.35, 0.65, 1.0)]
@@ -140,9 +143,3 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
 
     scene.viewpoints = draw
     return scene
-
-
-def _turn(rng: Rng) -> npt.NDArray[np.float64]:
-    angle = rng.uniform(0, 6.3)
-    c, s = np.cos(angle), np.sin(angle)
-    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])

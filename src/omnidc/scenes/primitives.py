@@ -62,6 +62,12 @@ def transformed(shape: Mesh, offset: Sequence[float] = (0, 0, 0), matrix: npt.Ar
     )
 
 
+def turned(angle: float) -> npt.NDArray[np.float64]:
+    """The matrix that turns by `angle` about the vertical."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+
+
 def boxes(extents: Iterable[Box]) -> Mesh:
     """Axis-aligned boxes in one mesh; boxes without volume are left out."""
     limits = np.array(list(extents), dtype=np.float64).reshape(-1, 2, 3)

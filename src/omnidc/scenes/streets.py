@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from omnidc.scenes.buildings import build_house
 from omnidc.scenes.corridors import railing
@@ -16,70 +14,10 @@ from omnidc.scenes.furniture import Piece, from_model
 from omnidc.scenes.lights import draw_sky
 from omnidc.scenes.materials import Kit, colour, foliage, plain, steel
 from omnidc.scenes.plants import Plant, bush, tree, tuft
-from omnidc.scenes.primitives import UP, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube
+from omnidc.scenes.primitives import UP, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube, turned
+from omnidc.scenes.roads import Road, band, draw_road
 from omnidc.scenes.vehicles import car, turned_along
-
-
-@dataclass(frozen=True)
-class Road:
-    """A centre line x = bend(y), z = climb(y), and the width of carriageway and pavements."""
-
-    width: float
-    pavement: float
-    length: float  # from −length to +length
-    bends: tuple[float, float, float]  # amplitude, wave number, phase
-    climbs: tuple[float, float, float]
-
-    def height(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Of the ground at y."""
-        a, k, phase = self.climbs
-        return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
-
-    def centre(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """x of the centre line at y."""
-        a, k, phase = self.bends
-        return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
-
-    def slope(self, y: float) -> float:
-        """Angle by which the ground climbs along +y at y."""
-        a, k, phase = self.climbs
-        return float(np.arctan(a * k * np.cos(k * y + phase)))
-
-    def heading(self, y: float) -> float:
-        """Yaw of the road at y; 0 = along +y."""
-        a, k, phase = self.bends
-        return float(-np.arctan(a * k * np.cos(k * y + phase)))
-
-    def at(self, aside: float, y: float, lift: float = 0.0) -> tuple[float, float, float]:
-        """A point `aside` metres right of the centre line."""
-        turn = self.heading(y)
-        px, py = float(self.centre(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
-        return float(px), float(py), float(self.height(py)) + lift
-
-    def strip(
-        self, left: float, right: float, lift: float, start: float, end: float, step: float = 2.0
-    ) -> list[npt.NDArray[np.float64]]:
-        """Cross-sections [2, 3] of a band that follows the road."""
-        ys = np.linspace(start, end, max(2, int((end - start) / step) + 1))
-        return [np.array([self.at(left, y, lift), self.at(right, y, lift)]) for y in ys]
-
-
-def band(sections: list[npt.NDArray[np.float64]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
-    """Vertices and quads of a strip of cross-sections, facing up."""
-    points = np.concatenate(sections)
-    k = np.arange(len(sections) - 1, dtype=np.int32)[:, None] * 2
-    return points, (k + np.array([0, 1, 3, 2], dtype=np.int32)).astype(np.int32)
-
-
-def draw_road(rng: Rng) -> Road:
-    """A road of two to four lanes."""
-    return Road(
-        float(rng.uniform(5, 12)),
-        float(rng.uniform(1.5, 4)),
-        float(rng.uniform(70, 140)),
-        (float(rng.choice([0, rng.uniform(1, 14)])), float(rng.uniform(0.01, 0.03)), float(rng.uniform(0, 6.3))),
-        (float(rng.choice([0, rng.uniform(0.3, 5)])), float(rng.uniform(0.01, 0.035)), float(rng.uniform(0, 6.3))),
-    )
+from omnidc.scenes.verges import lay_verges
 
 
 def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
@@ -164,7 +102,7 @@ def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: flo
         for y in np.arange(start, end, 1.0):
             x, py, z = road.at(aside, y + 0.5)
             bars.append(
-                transformed(boxes([(-0.1, -0.53, -0.5, 0.1, 0.53, tall * 0.7)]), (x, py, z), _yaw(road.heading(y)))
+                transformed(boxes([(-0.1, -0.53, -0.5, 0.1, 0.53, tall * 0.7)]), (x, py, z), turned(road.heading(y)))
             )
         scene.add(merge(bars), kit.material(rng, "facade"))
         return
@@ -184,11 +122,6 @@ def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: flo
             foot = np.array(road.at(aside, y))
             bars.append(tube([foot, foot + UP * tall], 0.004, 3, caps=False))
     scene.add(merge(bars), steel(rng) if kind == "net" else plain(rng))
-
-
-def _yaw(angle: float) -> npt.NDArray[np.float64]:
-    c, s = np.cos(angle), np.sin(angle)
-    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
 
 
 def wires(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
@@ -301,7 +234,7 @@ def build_street(rng: Rng, kit: Kit) -> Scene:
     scene = Scene("street", nearest=1.0)
     draw_sky(rng, kit, scene)
     road = draw_road(rng)
-    kind = str(rng.choice(["town", "town", "suburb", "country"]))
+    kind = str(rng.choice(["town", "suburb", "country"], p=[0.4, 0.35, 0.25]))
     country = kind == "country"
     pave(scene, rng, kit, road, country)
     plants = [tree(rng, kit, float(rng.uniform(4, 9))) for _ in range(2)] + [bush(rng, kit, float(rng.uniform(0.8, 2)))]
@@ -357,5 +290,6 @@ def build_street(rng: Rng, kit: Kit) -> Scene:
                 Material(colour=colour(rng, (0.6, 0.9), (0.5, 0.9))),
                 road.at(float(rng.normal(0, road.width / 3)), float(rng.uniform(-15, 15))),
             )
+    lay_verges(scene, rng, kit, road, half, country)
     scene.viewpoints = street_views(road)
     return scene

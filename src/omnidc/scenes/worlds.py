@@ -30,17 +30,17 @@ WORLDS: dict[str, Callable[[Rng, Kit], Scene]] = {
     "nature": build_nature,
     "pile": build_pile,
 }
-# share of scenes: 40 % interiors, 22 % close-ups and displays, 19 % streets, 11 % nature, 8 % piles
+# share of scenes: 40 % interiors, 21 % close-ups and displays, 24 % streets, 9 % nature, 6 % piles
 MIX: dict[str, float] = {
     "room": 0.18,
     "office": 0.07,
     "kitchen": 0.08,
     "corridor": 0.07,
-    "closeup": 0.10,
+    "closeup": 0.09,
     "display": 0.12,
-    "street": 0.19,
-    "nature": 0.11,
-    "pile": 0.08,
+    "street": 0.24,
+    "nature": 0.09,
+    "pile": 0.06,
 }
 
 
