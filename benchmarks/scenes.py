@@ -1,6 +1,6 @@
 """CPU-seconds per frame of the scene generator, by world and by stage, everything included.
 
-    python benchmarks/scenes.py --assets DIR --scenes 2 --views 6 --size 320x240
+    python benchmarks/scenes.py --assets DIR --scenes 2 --views 3 --size 320x240
 
 The cores may be shared: CPU time is counted, not the clock. 1,500 frames an hour on two cores are 4.8 CPU-seconds each.
 """
@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--assets", type=Path)
     parser.add_argument("--scenes", type=int, default=2)
-    parser.add_argument("--views", type=int, default=6)
+    parser.add_argument("--views", type=int, default=3)
     parser.add_argument("--size", default="320x240")
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)

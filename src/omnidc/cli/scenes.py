@@ -38,9 +38,9 @@ def render(
     size: Annotated[str, typer.Option("--size", help="WIDTHxHEIGHT of a frame.")] = "320x240",
     seed: Annotated[int, typer.Option("--seed", help="Scenes of another seed are other scenes.")] = 0,
     workers: Annotated[int, typer.Option("--workers", help="Processes, about 1 GB each; one per free core.")] = 1,
-    views: Annotated[int, typer.Option("--views", help="Views of each scene.")] = 6,
+    views: Annotated[int, typer.Option("--views", help="Views of each scene.")] = 3,
     samples: Annotated[int, typer.Option("--samples", help="Light paths per pixel before denoising.")] = 4,
-    scenes_per_shard: Annotated[int, typer.Option("--scenes-per-shard", help="Scenes in one file.")] = 12,
+    scenes_per_shard: Annotated[int, typer.Option("--scenes-per-shard", help="Scenes in one file.")] = 24,
     world: Annotated[
         list[str] | None, typer.Option("--worlds", help="Only this world (may be given several times or with commas).")
     ] = None,

@@ -25,9 +25,9 @@ class Settings:
     seed: int = 0
     width: int = 320
     height: int = 240
-    views: int = 6
+    views: int = 3
     samples: int = 4
-    scenes_per_shard: int = 12
+    scenes_per_shard: int = 24
     worlds: tuple[str, ...] = ()
     assets: str | None = None
     copyleft: bool = False
