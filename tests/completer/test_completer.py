@@ -228,6 +228,16 @@ def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any])
     assert 1 < np.median(result.depth) < 5
 
 
+def test_a_network_made_for_small_pictures_gets_small_ones_unless_asked(Tiny: Callable[..., Any]) -> None:
+    network = Tiny()
+    network.longest = 64
+    image, sparse = view(96, 128, points=200)
+    completer = DepthCompleter(network)
+    assert completer.complete(image, sparse).depth.shape == (96, 128)
+    completer.complete(image, sparse, max_long_side=1000)
+    assert network.calls == [(48, 64), (96, 128)]
+
+
 def test_ray_distances_are_converted_and_need_a_camera(harmonic: DepthCompleter) -> None:
     image, sparse = view()
     with pytest.raises(InputError, match="camera"):

@@ -65,7 +65,9 @@ def complete(
     keep_input: Annotated[
         KeepInput, typer.Option(help="soft: the network may overrule points; hard: pass through all of them.")
     ] = KeepInput.soft,
-    max_long_side: Annotated[int | None, typer.Option(help="Shrink larger images to this for speed.")] = None,
+    max_long_side: Annotated[
+        int | None, typer.Option(help="Compute larger images at this size; without it, at what suits the model.")
+    ] = None,
     tile: Annotated[str, typer.Option(help='Side of tiles for large images: "auto", "none" or pixels.')] = "auto",
     far: Annotated[float | None, typer.Option(help="Largest depth in the result.")] = None,
     confidence: Annotated[

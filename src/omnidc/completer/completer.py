@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from omnidc.completer.completion import Completion
+from omnidc.completer.enlarge import enlarge, enlarge_depth
 from omnidc.completer.inputs import Inputs, move_points, prepare
 from omnidc.completer.keep import draw_near, pass_through
 from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
@@ -91,7 +92,8 @@ class DepthCompleter:
         sparse: path, array or tensor [H, W] of z-depth in any unit, 0 = no measurement; None = no points at all.
         intrinsics: fx, fy, cx, cy or 3×3, for points and for ray_depth; for a list of views one, or a list of them.
         keep_input: "soft" lets the network overrule measurements; "hard" makes the result pass through all of them.
-        max_long_side: shrink larger images to it for speed; the result is brought back to the image's size.
+        max_long_side: larger images are computed at this size, and the result is brought back to theirs. None: what
+            suits the network (960 for "compact", which was trained on small pictures; no limit for the paper's).
         tile: "auto" runs images above 2.1 megapixels in tiles of 1024 pixels; a number sets the side; None never tiles.
         depth_scale: what stored depth is divided by; None = guessed for integer files, 1 otherwise.
         ray_depth: `sparse` holds distances along the ray, not z-depth.
@@ -130,7 +132,8 @@ class DepthCompleter:
     ) -> list[tuple[Completion, Tensor]]:
         """Each result with its log depth [1, 1, h, w], the start for a next frame."""
         _check_options(keep_input, max_long_side, tile, far)
-        small = [_shrink(one, max_long_side) for one in inputs]
+        longest = self.network.longest if max_long_side is None else max_long_side
+        small = [_shrink(one, longest) for one in inputs]
         groups: dict[tuple[int, int], list[int]] = {}
         for k, (_, sparse) in enumerate(small):
             groups.setdefault((sparse.shape[0], sparse.shape[1]), []).append(k)
@@ -166,10 +169,6 @@ class DepthCompleter:
         scale = None if output.scale is None else output.scale[position, 0].float().numpy()
         if not np.isfinite(depth).all():
             raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
-        tiny = np.finfo(np.float32).tiny
-        depth = _enlarge(np.maximum(depth, tiny), given.sparse.shape)
-        if scale is not None:
-            scale = _enlarge(np.maximum(scale, tiny), given.sparse.shape)
         cells = output.confidence[position, 0].float().numpy()
         confidence = np.full(given.sparse.shape, np.nan, np.float32)
         rows, columns = np.nonzero(given.sparse > 0)
@@ -177,10 +176,16 @@ class DepthCompleter:
         y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
         confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
 
+        tiny = np.finfo(np.float32).tiny
+        depth = np.maximum(depth, tiny)
+        if keep_input == "soft" and self.network.trusted is not None:
+            trusted = np.where(confidence > self.network.trusted, given.sparse, np.float32(0))
+            depth = draw_near(depth, move_points(trusted, computed))
+        depth = enlarge_depth(depth, given.image)
+        if scale is not None:
+            scale = enlarge(np.maximum(scale, tiny), given.sparse.shape)
         if keep_input == "hard":
             depth = pass_through(depth, given.sparse)
-        elif self.network.trusted is not None:
-            depth = draw_near(depth, np.where(confidence > self.network.trusted, given.sparse, np.float32(0)))
         if far is not None:
             depth = np.minimum(depth, np.float32(far))
 
@@ -328,10 +333,3 @@ def _shrink(given: Inputs, max_long_side: int | None) -> tuple[npt.NDArray[np.ui
     size = max(1, round(width * factor)), max(1, round(height * factor))
     picture = np.asarray(cv2.resize(given.image, size, interpolation=cv2.INTER_AREA), np.uint8)
     return picture, move_points(given.sparse, size[::-1])
-
-
-def _enlarge(values: npt.NDArray[np.float32], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Back to the image's size; in the logarithm, as everything here."""
-    if values.shape == shape:
-        return values
-    return np.exp(cv2.resize(np.log(values), (shape[1], shape[0]), interpolation=cv2.INTER_LINEAR))

@@ -126,6 +126,7 @@ class CompactNetwork(DepthNetwork):
 
     multiple = 32
     padding = "replicate"
+    longest = 960  # things are larger in larger pictures than it has ever seen them
     trusted = 0.8  # computed at 1/2, it misses the finest of what many points tell
 
     def __init__(self, config: CompactConfig | None = None) -> None:

@@ -36,7 +36,10 @@ class Options(BaseModel):
     keep_input: Annotated[
         Literal["soft", "hard"], Field(description='"hard" makes the result pass through every measurement.')
     ] = "soft"
-    max_long_side: Annotated[int | None, Field(ge=1, le=100_000, description="Shrink larger images for speed.")] = None
+    max_long_side: Annotated[
+        int | None,
+        Field(ge=1, le=100_000, description="Compute larger images at this size; without it, at what suits the model."),
+    ] = None
     depth_scale: Annotated[
         Positive | None, Field(description="What stored depth is divided by; guessed for integer files if not given.")
     ] = None
