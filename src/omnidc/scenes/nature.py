@@ -103,10 +103,8 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
                 scale=float(rng.uniform(0.6, 1.6)),
             )
     if rng.random() < 0.3:  # a fence over the hills
-        posts = np.array([(x, 0, 0) for x in np.arange(-25, 25, 2.2)]) @ turned(rng.uniform(0, 6.3)).T + [
-            *rng.normal(0, 6, 2),
-            0,
-        ]
+        line = np.array([(x, 0, 0) for x in np.arange(-25, 25, 2.2)])
+        posts = line @ turned(rng.uniform(0, 6.3)).T + [*rng.normal(0, 6, 2), 0]
         posts[:, 2] = land.at(posts[:, 0], posts[:, 1])
         bars = [tube([p - UP * 0.3, p + UP * 1.1], 0.05, 6) for p in posts]
         bars += [tube(posts + UP * z, 0.006, 4) for z in (0.35, 0.65, 1.0)]

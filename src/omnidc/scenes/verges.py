@@ -47,7 +47,7 @@ def strips(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, edge: float)
 
 
 def bank(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, foot: float) -> None:
-    """A slope up, or down to a ditch and up again, that follows the road."""
+    """A slope up to a plateau that follows the road, or a wide level of other ground."""
     wide, rise = float(rng.uniform(2, 8)), float(rng.choice([-0.05, rng.uniform(0.4, 4)]))
     shapes = []
     for near, far, low, high in ((foot, foot + wide, -0.1, rise), (foot + wide, foot + wide + 30, rise, rise)):
