@@ -30,17 +30,17 @@ WORLDS: dict[str, Callable[[Rng, Kit], Scene]] = {
     "nature": build_nature,
     "pile": build_pile,
 }
-# share of scenes: 40 % interiors, 21 % close-ups and displays, 24 % streets, 9 % nature, 6 % piles
+# share of scenes: 44 % interiors, 24 % close-ups and displays, 20 % streets, 5 % nature (the dearest), 7 % piles
 MIX: dict[str, float] = {
-    "room": 0.18,
-    "office": 0.07,
+    "room": 0.21,
+    "office": 0.08,
     "kitchen": 0.08,
     "corridor": 0.07,
-    "closeup": 0.09,
-    "display": 0.12,
-    "street": 0.24,
-    "nature": 0.09,
-    "pile": 0.06,
+    "closeup": 0.10,
+    "display": 0.14,
+    "street": 0.20,
+    "nature": 0.05,
+    "pile": 0.07,
 }
 
 
