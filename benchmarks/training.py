@@ -142,9 +142,10 @@ def main() -> None:
     options = parser.parse_args()
     tables: dict[str, Any] = {
         "data": {"sources": {"frames": options.data}, "sizes": [[int(n) for n in options.size.split("x")]]},
-        "optimiser": {} if options.batch is None else {"batch": options.batch},
         "schedule": {"steps": 1_000_000},
     }
+    if options.batch is not None:
+        tables["optimiser"] = {"batch": options.batch}
     config = load_config(options.preset, None, options.settings, **tables)
     with join_world(config.runtime.device) as world:
         measure(config, options.steps, options.warmup, world)
