@@ -25,7 +25,7 @@ from omnidc.scenes.normals import normals_of
 from omnidc.scenes.render import Renderer
 from omnidc.scenes.worlds import build_scene
 
-MAX_THICKETS = 2  # in a row, then the scene is given up: they are the slowest frames of all, and come in sixes
+MAX_THICKETS = 2  # in a row, then the scene is given up: they are the slowest frames of all, and seldom come alone
 
 
 def render_shard(settings: Settings, shard: int, folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
