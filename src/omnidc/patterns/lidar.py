@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnidc.patterns.fill import nnfill, spread
-from omnidc.patterns.numbers import Number, whole
+from omnidc.patterns.numbers import Number, Span, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
 from omnidc.patterns.scatter import fallback
 from omnidc.patterns.zbuffer import nearest_into
@@ -91,17 +91,18 @@ def draw_lidar(
     """Camera, sensor and baseline at random: 4–128 lines, and a camera that may see any part of the scan.
 
     Released: the constants of the release, 8–63 lines, no roll, near surfaces continued past their edges. Ours reach
-    from those to the evaluation's scanner (pitch ±0.5 at f = H), and higher up in the picture, where the release's
-    misplaced rays happen to fall.
+    from those to the evaluation's scanner (pitch ±0.5 at f = H, 200 columns), and higher up in the picture, where the
+    release's misplaced rays happen to fall. Lines and columns are drawn in the logarithm: what counts is how many
+    pixels lie between them, and crops for training are a third as high as the pictures that people have.
     """
     sign = 1.0 if rng.random() < 0.5 else -1.0
-    baseline_x, baseline_y = sign * rng.uniform(0.03, 0.06), rng.uniform(-0.02, 0.02)
+    baseline_x, baseline_y = sign * rng.uniform(0.03 if released else 0.0, 0.06), rng.uniform(-0.02, 0.02)
     cx = rng.uniform(-0.5, 1.5) * width
     cy = rng.uniform(0.5 if released else 0.25, 0.7) * height
     focal = rng.uniform(1.5 if released else 1.0, 2.0) * height
     pitch_max = rng.uniform(0.25, 0.30 if released else 0.5)
     pitch_min = rng.uniform(-0.20 if released else -0.5, -0.15)
-    lines = lines if lines is not None else (8, 63) if released else (4, 128)
+    lines = lines if lines is not None else (8, 63) if released else Span(4, 128, log=True)
     return LidarDraw(
         baseline_x=unit * baseline_x,
         baseline_y=unit * baseline_y,
@@ -111,7 +112,7 @@ def draw_lidar(
         pitch_min=pitch_min,
         pitch_max=pitch_max,
         lines=whole(lines, "The number of lines").integer(rng),
-        columns=int(rng.integers(400, 1000)),
+        columns=(Span(400, 999) if released else Span(100, 1000, log=True)).integer(rng),
         roll=0.0 if released else rng.uniform(-0.05, 0.05),
         background=not released and rng.random() < 0.5,
     )
