@@ -1,14 +1,14 @@
 """What each part of the compact model is worth: short trainings without it, three seeds each, on held-out scenes.
 
-    python benchmarks/ablations.py --data FRAMES --out DIR [--start compact] [--steps 300] [--seeds 3] [--jobs 2]
+    python benchmarks/ablations.py --data FRAMES --out DIR --start compact [--steps 60] [--seeds 3] [--jobs 2]
     python benchmarks/ablations.py --out DIR --table          # print what is there so far
 
 Every run sees the same frames in the same order for the same number of steps and is judged on the same held-out scenes;
-only the named thing differs. With --start every run goes on from those weights, of the parts that the variant has: from
-nothing, a few hundred steps lead hardly away from interpolation. A run that is there is not made again, so the command
-may be interrupted and repeated. The table has the mean error of ln depth, in per cent, mean ± standard deviation over
-the seeds (REL of rendered rooms is made of the few pixels that look past a window frame). Short runs on small crops:
-differences, not levels, carry over to long ones.
+only the named thing differs. With --start every run has the trunk of those weights (encoder and U), which knows
+photographs, and new heads, which learn what the variant makes of it: from nothing, a few hundred steps lead hardly away
+from interpolation. A run that is there is not made again, so the command may be interrupted and repeated. The table has
+the mean error of ln depth, in per cent, mean ± standard deviation over the seeds (REL of rendered rooms is made of the
+few pixels that look past a window frame). Short runs on small crops: differences, not levels, carry over to long ones.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from omnidc.training.loop import train
 
 SIZES = [[128, 160], [160, 128], [128, 192]]
 PATTERNS = ["0.7%", "0.1%", "0.03%", "sift", "lidar-16"]
+HEADS = ("head2.", "gradient_heads.")
+FRAMES = 24  # held out
 LINEAR_LOSSES = {
     **{"l1": 1.0, "l1_init": 0.0, "laplace": 0.5, "gradient_matching": 2.0, "relative": 0.0},
     **{"l1_log": 0.0, "laplace_log": 0.0, "gradient_matching_log": 0.0},
@@ -55,38 +57,39 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("losses", "not relative to interpolation"): {"loss": {"relative": 0.0}},
     ("patterns", "random points only"): {"data": {"pattern": RANDOM}},
     ("patterns", "0.7 % only"): {"data": {"pattern": "0.7%"}},
-    ("augmentation", "without bas-reliefs"): {"augment": {"relief": 0.0}},
 }
 
 
-def fitting_start(start: str, options: dict[str, Any], path: Path) -> None:
-    """Write the weights of `start` that a compact network of `options` has too, as a whole network."""
+def with_new_heads(start: str, options: dict[str, Any], path: Path) -> None:
+    """Write a compact network of `options` with the trunk of `start` and new heads."""
     network = CompactNetwork(CompactConfig(**options))
     given = load_network(start).state_dict()
-    network.load_state_dict({name: given.get(name, tensor) for name, tensor in network.state_dict().items()})
+    trunk = {name: tensor for name, tensor in given.items() if not name.startswith(HEADS)}
+    network.load_state_dict(network.state_dict() | trunk)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_network(network, path)
 
 
 def run_one(
-    name: str, seed: int, steps: int, data: str, encoder: str, start: str, lr: float, out: Path
+    name: str, seed: int, steps: int, data: Sequence[str], encoder: str, start: str, lr: float, out: Path
 ) -> dict[str, Any]:
     """Train one variant with one seed and return its scores."""
     torch.set_num_threads(1)
     folder = out / "runs" / f"{''.join(c if c.isalnum() else '_' for c in name)}-{seed}"
     changes = next(change for (_, known), change in VARIANTS.items() if known == name)
     tables: dict[str, dict[str, Any]] = {
-        "data": {"sources": {"frames": data}, "sizes": SIZES, "workers": 0},
+        "data": {"sources": {f"frames{i}": one for i, one in enumerate(data)}, "sizes": SIZES, "workers": 0},
         "schedule": {"steps": steps},
         "optimiser": {"ema": 0.98, "lr": lr},
-        "validation": {"patterns": PATTERNS, "frames": 20, "every_minutes": 0.0, "pictures": 0},
+        "validation": {"patterns": PATTERNS, "frames": FRAMES, "every_minutes": 0.0, "pictures": 0},
         "network": {"encoder": encoder} if encoder else {},
     }
     for section, values in changes.items():
         tables[section] = {**tables.get(section, {}), **values}
     if start:
         own = folder.with_suffix(".start.safetensors")
-        fitting_start(start, tables["network"].get("options", {}), own)
+        torch.manual_seed(seed)
+        with_new_heads(start, tables["network"].get("options", {}), own)
         tables["network"] = {**tables["network"], "start": str(own)}
     config = load_config("compact", None, [f"seed={seed}"], **tables)
     train(config, folder, resume=(folder / "state.pt").exists(), quiet=True)
@@ -117,12 +120,12 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="shards of omnidc scenes")
+    parser.add_argument("--data", action="append", help="shards of omnidc scenes; may be given more than once")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--encoder", default="", help="ImageNet weights (see the preset)")
-    parser.add_argument("--start", default="", help="weights that every run goes on from, as far as they fit")
+    parser.add_argument("--start", default="", help="weights whose trunk every run begins with")
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--only", action="append", help="part of a variant's name")

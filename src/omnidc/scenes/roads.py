@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.scenes.description import Rng
+from omnidc.scenes.description import Mesh, Rng
+from omnidc.scenes.primitives import transformed, turned
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Road:
         turn = self.heading(y)
         px, py = float(self.centre(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
         return float(px), float(py), float(self.height(py)) + lift
+
+    def laid(self, shape: Mesh, aside: float, y: float, lift: float = 0.0) -> Mesh:
+        """`shape` put down beside the road, its y axis along it."""
+        return transformed(shape, self.at(aside, y, lift), turned(self.heading(y)))
 
     def strip(
         self, left: float, right: float, lift: float, start: float, end: float, step: float = 2.0, rise: float = 0.0

@@ -14,7 +14,7 @@ from omnidc.scenes.furniture import Piece, from_model
 from omnidc.scenes.lights import draw_sky
 from omnidc.scenes.materials import Kit, colour, foliage, plain, steel
 from omnidc.scenes.plants import Plant, bush, tree, tuft
-from omnidc.scenes.primitives import UP, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube, turned
+from omnidc.scenes.primitives import UP, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube
 from omnidc.scenes.roads import Road, band, draw_road
 from omnidc.scenes.vehicles import car, turned_along
 from omnidc.scenes.verges import lay_verges
@@ -99,11 +99,8 @@ def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: flo
     tall = float(rng.uniform(0.8, 1.8))
     bars: list[Mesh] = []
     if kind == "wall":
-        for y in np.arange(start, end, 1.0):
-            x, py, z = road.at(aside, y + 0.5)
-            bars.append(
-                transformed(boxes([(-0.1, -0.53, -0.5, 0.1, 0.53, tall * 0.7)]), (x, py, z), turned(road.heading(y)))
-            )
+        block = boxes([(-0.1, -0.53, -0.5, 0.1, 0.53, tall * 0.7)])
+        bars = [road.laid(block, aside, y + 0.5) for y in np.arange(start, end, 1.0)]
         scene.add(merge(bars), kit.material(rng, "facade"))
         return
     points = {

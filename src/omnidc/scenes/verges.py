@@ -11,7 +11,7 @@ import numpy as np
 
 from omnidc.scenes.description import Material, Rng, Scene
 from omnidc.scenes.materials import Kit, colour, plain, steel
-from omnidc.scenes.primitives import boxes, cylinder, merge, mesh, transformed, turned
+from omnidc.scenes.primitives import boxes, cylinder, merge, mesh, transformed
 from omnidc.scenes.roads import Road, band
 
 STRIPS = ("grass", "soil", "pavement", "road", "rock")
@@ -63,8 +63,7 @@ def hedge(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
     blocks = []
     for y in np.arange(start, start + rng.uniform(10, 70), 0.8):
         top, half = tall * rng.uniform(0.93, 1.07), thick * rng.uniform(0.85, 1.15)
-        x, py, z = road.at(aside, y)
-        blocks.append(transformed(boxes([(-half, -0.45, -0.5, half, 0.45, top)]), (x, py, z), turned(road.heading(y))))
+        blocks.append(road.laid(boxes([(-half, -0.45, -0.5, half, 0.45, top)]), aside, y))
     scene.add(merge(blocks), kit.material(rng, str(rng.choice(["grass", "grass", "rock", "facade"]))))
 
 
@@ -100,12 +99,9 @@ def rails(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
         if bed:
             ground = mesh(*band(road.strip(middle - 1.6, middle + 1.6, lift, -road.length, road.length)))
             scene.add(ground, kit.material(rng, str(rng.choice(["rock", "soil", "grass"]))))
-            beams = []
-            for y in np.arange(-60, 60, 0.65):
-                x, py, z = road.at(middle, y, lift)
-                beam = boxes([(-SLEEPER / 2, -0.13, -0.1, SLEEPER / 2, 0.13, 0.04)])
-                beams.append(transformed(beam, (x, py, z), turned(road.heading(y))))
-            scene.add(merge(beams), kit.material(rng, str(rng.choice(["wood", "pavement"]))))
+            beam = boxes([(-SLEEPER / 2, -0.13, -0.1, SLEEPER / 2, 0.13, 0.04)])
+            beams = merge([road.laid(beam, middle, y, lift) for y in np.arange(-60, 60, 0.65)])
+            scene.add(beams, kit.material(rng, str(rng.choice(["wood", "pavement"]))))
         bars = []
         for x in (middle - GAUGE / 2, middle + GAUGE / 2):
             bars.append(mesh(*band(road.strip(x - 0.035, x + 0.035, lift + tall, -road.length, road.length))))
