@@ -19,6 +19,9 @@ def train(
             "any other name stands for shards or frames of `omnidc scenes`."
         ),
     ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(help="frames.json of a run, or a published one: train on exactly those frames.")
+    ] = None,
     time_budget: Annotated[
         str | None, typer.Option(help="End after this much time (2h, 90m), with the schedule to match.")
     ] = None,
@@ -45,6 +48,8 @@ def train(
         sources[name] = path
     if sources:
         tables["data"] = {"sources": sources}
+    if manifest:
+        tables.setdefault("data", {})["manifest"] = str(manifest)
     if time_budget:
         tables["schedule"] = {"time_budget": time_budget}
     before = read_run(out) if resume and not preset and not config else {}

@@ -6,6 +6,7 @@ A run's folder:
     last.safetensors   the averaged weights of the same moment, as users load them
     best.safetensors   those of the best validation
     config.json        the configuration
+    frames.json        the frames of the present epoch
     losses.csv, validation.csv, pictures/, tensorboard/, nan/ (batches without a finite loss)
 """
 

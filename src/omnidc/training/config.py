@@ -38,6 +38,7 @@ class NetworkConfig:
 @dataclass
 class DataConfig:
     sources: dict[str, str] = field(default_factory=dict)  # name → path; a name of `omnidc data list` picks its reader
+    manifest: str = ""  # frames.json of a run: take exactly its frames; "" = all that are there
     mix: str = "even"  # "even": as many frames of every source; "size": every frame equally often
     per_epoch: int = 0  # frames an epoch; 0 = see omnidc.data.mixture
     sizes: list[list[int]] = field(default_factory=lambda: [[480, 640]])  # [height, width], one is drawn per step

@@ -35,6 +35,7 @@ from omnidc.training.distributed import World, join_world
 from omnidc.training.ema import Average
 from omnidc.training.journal import Journal
 from omnidc.training.losses import LossConfig
+from omnidc.training.manifest import FRAMES, choose, write_manifest
 from omnidc.training.networks import build_network, export, freeze, initialise
 from omnidc.training.samples import Batch, EpochPlan, Samples, make_loader, names_of, open_source, to_device
 from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
@@ -220,7 +221,8 @@ class Run:
     def _open(self) -> dict[str, Sequence[Frame]]:
         if not self.config.data.sources:
             raise ConfigError("Training needs data: give --data NAME=PATH.")
-        return {name: open_source(name, path) for name, path in self.config.data.sources.items()}
+        opened = {name: open_source(name, path) for name, path in self.config.data.sources.items()}
+        return choose(opened, Path(self.config.data.manifest)) if self.config.data.manifest else opened
 
     def _choose_held_out(self) -> None:
         """Frames evenly spread over the held-out scenes of every source, the same for the whole run."""
@@ -250,7 +252,9 @@ class Run:
         chosen: dict[str, list[str]] | None = None
         if self.world.is_first:
             chosen = {}
-            for name, frames in self._open().items():
+            opened = self._open()
+            write_manifest(self.folder / FRAMES, opened)
+            for name, frames in opened.items():
                 train, _ = split(name, frames, self.config.data.hold_out)
                 names = names_of(frames)
                 chosen[name] = [names[i] for i in train.indices]
