@@ -19,6 +19,7 @@ from omnidc.completer.completion import Completion
 from omnidc.completer.enlarge import enlarge, enlarge_depth
 from omnidc.completer.inputs import Inputs, move_points, prepare
 from omnidc.completer.keep import draw_near, pass_through
+from omnidc.completer.sharpen import sharpen
 from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
 from omnidc.errors import ConfigError, ConvergenceError, InputError
 from omnidc.network.checkpoint import PACKAGED, load_network
@@ -147,7 +148,7 @@ class DepthCompleter:
                 points = torch.stack([torch.from_numpy(small[k][1])[None] for k in batch])
                 output = run(self.network, pictures, points, start, side)
                 for position, k in enumerate(batch):
-                    result = self._finish(inputs[k], (height, width), output, position, keep_input, far, side)
+                    result = self._finish(inputs[k], small[k][0], output, position, keep_input, far, side)
                     results[k] = result, output.log_depth[position : position + 1]
         return [results[k] for k in range(len(inputs))]
 
@@ -158,7 +159,7 @@ class DepthCompleter:
     def _finish(
         self,
         given: Inputs,
-        computed: tuple[int, int],  # height, width at which the network ran
+        picture: npt.NDArray[np.uint8],  # [h, w, 3], what the network saw
         output: Output,
         position: int,
         keep_input: KeepInput,
@@ -172,15 +173,17 @@ class DepthCompleter:
         cells = output.confidence[position, 0].float().numpy()
         confidence = np.full(given.sparse.shape, np.nan, np.float32)
         rows, columns = np.nonzero(given.sparse > 0)
-        (H, W), (h, w) = given.sparse.shape, computed
+        (H, W), (h, w) = given.sparse.shape, picture.shape[:2]
         y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
         confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
 
         tiny = np.finfo(np.float32).tiny
         depth = np.maximum(depth, tiny)
+        if self.network.sharpen:
+            depth = sharpen(depth, picture)
         if keep_input == "soft" and self.network.trusted is not None:
             trusted = np.where(confidence > self.network.trusted, given.sparse, np.float32(0))
-            depth = draw_near(depth, move_points(trusted, computed))
+            depth = draw_near(depth, move_points(trusted, (h, w)))
         depth = enlarge_depth(depth, given.image)
         if scale is not None:
             scale = enlarge(np.maximum(scale, tiny), given.sparse.shape)

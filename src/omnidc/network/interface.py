@@ -59,6 +59,7 @@ class DepthNetwork(nn.Module, ABC):
     config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
     multiple: int  # height and width given to `fields` must be multiples of this
     trusted: float | None = None  # the completer draws its result near to measurements of more confidence; None = no
+    sharpen: bool = False  # the completer brings the outlines of its result onto those of the photograph
     longest: int | None = None  # the completer shrinks images with a longer side, unless told otherwise; None = none
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
 
