@@ -122,7 +122,6 @@ def test_lines_are_those_of_the_paper_or_of_the_release() -> None:
     ours = [draw_lidar(48, 64, 1.0, rng).lines for _ in range(2000)]
     released = [draw_lidar(48, 64, 1.0, rng, released=True) for _ in range(2000)]
     assert (min(ours), max(ours)) == (4, 128)
-    assert 18 < np.median(ours) < 28  # √(4 · 128) = 23: as many coarse scans as fine ones
     assert {draw.lines for draw in released} == set(range(8, 64))
     assert {draw.columns for draw in released} <= set(range(400, 1000))
     assert all(draw.roll == 0 and 0.03 <= abs(draw.baseline_x) <= 0.06 for draw in released)

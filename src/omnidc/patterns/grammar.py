@@ -9,7 +9,7 @@
     2150 · 100~2000             so many random points (per full picture; fewer where depth is unknown)
     0.7% · 0.03%~0.7%           that part of the known pixels, at random
     sift · orb                  keypoints; orb(3000, harris) limits them; fewest=0: no random points as a fallback
-    lidar · lidar(8~64)         LiDAR beside the camera, 4~~128 lines unless given ("velodyne" is the release's word)
+    lidar · lidar(8~64)         LiDAR beside the camera, 4–128 lines unless given ("velodyne" is the release's word)
     lidar-16 · lidar-16(400)    the deterministic scan of the evaluation, 200 columns unless given
     radar · radar(20~100)       few points, poor angle, ghosts
     camera                      a depth camera: dense, with holes at glass, dark and edges

@@ -92,8 +92,8 @@ def draw_lidar(
 
     Released: the constants of the release, 8–63 lines, no roll, near surfaces continued past their edges. Ours reach
     from those to the evaluation's scanner (pitch ±0.5 at f = H, 200 columns), and higher up in the picture, where the
-    release's misplaced rays happen to fall. Lines and columns are drawn in the logarithm: what counts is how many
-    pixels lie between them, and crops for training are a third as high as the pictures that people have.
+    release's misplaced rays happen to fall. Columns are drawn in the logarithm: what counts is how many pixels lie
+    between them. So it is for lines, but the paper draws those evenly; write lidar(2~~64) for small crops.
     """
     sign = 1.0 if rng.random() < 0.5 else -1.0
     baseline_x, baseline_y = sign * rng.uniform(0.03 if released else 0.0, 0.06), rng.uniform(-0.02, 0.02)
@@ -102,7 +102,7 @@ def draw_lidar(
     focal = rng.uniform(1.5 if released else 1.0, 2.0) * height
     pitch_max = rng.uniform(0.25, 0.30 if released else 0.5)
     pitch_min = rng.uniform(-0.20 if released else -0.5, -0.15)
-    lines = lines if lines is not None else (8, 63) if released else Span(4, 128, log=True)
+    lines = lines if lines is not None else (8, 63) if released else (4, 128)
     return LidarDraw(
         baseline_x=unit * baseline_x,
         baseline_y=unit * baseline_y,
