@@ -54,6 +54,13 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("losses", "without gradient matching"): {"loss": {"gradient_matching_log": 0.0}},
     ("losses", "without Laplace"): {"loss": {"laplace_log": 0.0}},
     ("losses", "not relative to interpolation"): {"loss": {"relative": 0.0}},
+    ("losses", "edges count twice"): {"loss": {"edge_gain": 1.0}},
+    ("training", "without the mean of weights"): {"optimiser": {"ema": 0.0}},
+    ("training", "one size of crop"): {"data": {"sizes": SIZES[:1]}},
+    ("training", "no bas-reliefs"): {"augment": {"relief": 0.0}},
+    ("training", "photographs as rendered"): {
+        "augment": dict.fromkeys(("exposure", "white_balance", "vignette", "defocus", "motion", "noise", "jpeg"), 0.0)
+    },
     ("patterns", "random points only"): {"data": {"pattern": RANDOM}},
     ("patterns", "0.7 % only"): {"data": {"pattern": "0.7%"}},
 }

@@ -223,3 +223,12 @@ def test_the_scale_survives_a_judge_who_doubts_everything(network: CompactNetwor
     final.bias.fill_(-5.0)
     near, far = (network.eval()(image, factor * sparse).depth for factor in (1, 10))
     torch.testing.assert_close(far, 10 * near, rtol=1e-4, atol=0)
+
+
+def test_files_from_before_the_colours_of_pixels_load_without_them() -> None:
+    values = CompactConfig().to_dict()
+    assert CompactConfig.from_dict(values).detail
+    del values["detail"]
+    config = CompactConfig.from_dict(values)
+    assert not config.detail
+    assert not any(name.startswith("detail.") for name in CompactNetwork(config).state_dict())

@@ -5,7 +5,8 @@ and thin things survive there. Colour enters through EfficientNet-Lite0's pyrami
 losing its sub-pixel place (space to depth), with a validity channel and a cheap dense pre-fill from our own integrator
 (`omnidc.network.prefill`), and at every coarser level as mean log depth and density. The heads predict log-depth
 gradients and edge weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling
-and the Laplace scale of log depth.
+and the Laplace scale of log depth. The upsampling looks at the photograph once more, pixel by pixel
+(`omnidc.network.detail`).
 
 Two things keep it from inventing relief that the points deny. Log depths enter divided by the spread of the scene, and
 gradients leave multiplied by it, so a shallow scene is to the network what a deep one is. And the gradients are
@@ -28,6 +29,7 @@ from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.integrate.layer import lower_median
+from omnidc.network.detail import Detail
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
@@ -58,6 +60,7 @@ class CompactConfig:
     edge_weights: bool = True  # per-edge weights W_r; without, 1 / R everywhere
     prefill: bool = True  # the dense first guess as input, and its slope under the gate
     relief: bool = True  # depths in units of the scene's spread
+    detail: bool = True  # the upsampling sees the colours of single pixels
     xtol: float = 3e-4  # relative accuracy of the integrator's log depth
 
     def __post_init__(self) -> None:
@@ -69,7 +72,8 @@ class CompactConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
-        return cls(**{**values, "channels": tuple(values["channels"])})
+        # Files from before `detail` do not name it.
+        return cls(**{"detail": False, **values, "channels": tuple(values["channels"])})
 
 
 class ResidualBlock(nn.Module):
@@ -167,6 +171,7 @@ class CompactNetwork(DepthNetwork):
         self.gradient_heads = nn.ModuleList(
             _head(c, c // 2, bias=gradient) for c in (c4, c8, c16)[: config.resolutions - 1]
         )
+        self.detail = Detail(c2, FACTOR) if config.detail else None
         self.trust = Trust()
         self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
 
@@ -209,16 +214,20 @@ class CompactNetwork(DepthNetwork):
             gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + slope)
             if self.config.edge_weights:
                 weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
+        refinement = {
+            "mask": mask_logits,
+            "log_scale": points[:, 1:],
+            "start": filled,
+            "screen": trust.sigmoid(),
+        }
+        if self.detail is not None:
+            by_colour, hidden = self.detail.before(x2, image)
+            refinement |= {"mask": mask_logits + by_colour, "detail": hidden, "relief": relief.expand_as(mask)}
         return Fields(
             gradients=tuple(gradients),
             weights=tuple(weights) if weights else None,
             confidence=torch.sigmoid(points[:, :1] + trust),
-            refinement={
-                "mask": mask_logits,
-                "log_scale": points[:, 1:],
-                "start": filled,
-                "screen": trust.sigmoid(),
-            },
+            refinement=refinement,
             kept=kept,
         )
 
@@ -238,9 +247,12 @@ class CompactNetwork(DepthNetwork):
         )
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mask = fields.refinement["mask"]
+        maps = fields.refinement
+        mask = maps["mask"]
+        if self.detail is not None:
+            mask = mask + self.detail.after(maps["detail"], log_depth.detach() / maps["relief"])
         depth = convex_upsample(log_depth, mask, FACTOR).exp()
-        log_scale = F.interpolate(fields.refinement["log_scale"], scale_factor=FACTOR, mode="bilinear")
+        log_scale = F.interpolate(maps["log_scale"], scale_factor=FACTOR, mode="bilinear")
         return depth, depth, depth * log_scale.exp()
 
     def _screen(
