@@ -130,6 +130,7 @@ class CompactNetwork(DepthNetwork):
 
     multiple = 32
     padding = "replicate"
+    neutral = ("detail.",)
     longest = 960  # things are larger in larger pictures than it has ever seen them
     sharpen = True  # computed at 1/2, its outlines are two or three pixels wide
     trusted = 0.8  # computed at 1/2, it misses the finest of what many points tell

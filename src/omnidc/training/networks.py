@@ -64,9 +64,9 @@ def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
             )
         load(path)
     if config.start:
-        other = load_network(Path(config.start))
+        new = {name: tensor for name, tensor in network.state_dict().items() if name.startswith(network.neutral)}
         try:
-            network.load_state_dict(other.state_dict())
+            network.load_state_dict({**new, **load_network(Path(config.start)).state_dict()})
         except RuntimeError as error:
             raise CheckpointError(f"{config.start} holds another network than the configuration describes.") from error
 
