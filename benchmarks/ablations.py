@@ -26,21 +26,25 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from omnidc.data.mixture import held_out, scenes_of
 from omnidc.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.loop import train
+from omnidc.training.samples import names_of, open_source
 
 SIZES = [[128, 160], [160, 128], [128, 192]]
 PATTERNS = ["0.7%", "0.1%", "0.03%", "sift", "lidar-16"]
 FRAMES = 16  # held out
+HOLD_OUT = 0.05  # of the scenes
 LINEAR_LOSSES = {
     **{"l1": 1.0, "l1_init": 0.0, "laplace": 0.5, "gradient_matching": 2.0, "relative": 0.0},
     **{"l1_log": 0.0, "laplace_log": 0.0, "gradient_matching_log": 0.0},
 }
 RANDOM = "0.01%~~5%"
-# group, name → what differs from the preset, by section
+INTERIORS = ("room", "office", "kitchen", "corridor")
+# group, name → what differs from the preset, by section; "worlds" is not the preset's: frames of those worlds alone
 VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("", "preset (R = 4 from 1/2)"): {},
     ("resolutions", "R = 3"): {"network": {"options": {"resolutions": 3}}},
@@ -55,15 +59,33 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("losses", "without Laplace"): {"loss": {"laplace_log": 0.0}},
     ("losses", "not relative to interpolation"): {"loss": {"relative": 0.0}},
     ("losses", "edges count twice"): {"loss": {"edge_gain": 1.0}},
+    ("losses", "with normals"): {"loss": {"normals": 0.1}},
     ("training", "without the mean of weights"): {"optimiser": {"ema": 0.0}},
     ("training", "one size of crop"): {"data": {"sizes": SIZES[:1]}},
     ("training", "no bas-reliefs"): {"augment": {"relief": 0.0}},
     ("training", "photographs as rendered"): {
         "augment": dict.fromkeys(("exposure", "white_balance", "vignette", "defocus", "motion", "noise", "jpeg"), 0.0)
     },
+    ("worlds", "interiors only"): {"worlds": {"only": INTERIORS}},
+    ("worlds", "streets and nature only"): {"worlds": {"only": ("street", "nature")}},
+    ("worlds", "close-ups, displays and piles only"): {"worlds": {"only": ("closeup", "display", "pile")}},
     ("patterns", "random points only"): {"data": {"pattern": RANDOM}},
     ("patterns", "0.7 % only"): {"data": {"pattern": "0.7%"}},
 }
+
+
+def manifest_of(worlds: Sequence[str], sources: dict[str, str], path: Path) -> None:
+    """Write a manifest that trains on frames of `worlds` alone and holds out what every run does."""
+    chosen: dict[str, list[str]] = {}
+    for name, folder in sources.items():
+        frames = open_source(name, folder)
+        chosen[name] = [
+            frame
+            for frame, scene in zip(names_of(frames), scenes_of(frames), strict=True)
+            if scene.startswith(tuple(worlds)) or held_out(scene, HOLD_OUT)
+        ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(chosen), encoding="utf-8")
 
 
 def fitting_start(start: str, options: dict[str, Any], path: Path) -> None:
@@ -83,14 +105,24 @@ def run_one(
     folder = out / "runs" / f"{''.join(c if c.isalnum() else '_' for c in name)}-{seed}"
     changes = next(change for (_, known), change in VARIANTS.items() if known == name)
     tables: dict[str, dict[str, Any]] = {
-        "data": {"sources": {f"frames{i}": one for i, one in enumerate(data)}, "sizes": SIZES, "workers": 0},
+        "data": {
+            "sources": {f"frames{i}": one for i, one in enumerate(data)},
+            "sizes": SIZES,
+            "workers": 0,
+            "hold_out": HOLD_OUT,
+        },
         "schedule": {"steps": steps},
         "optimiser": {"ema": 0.98, "lr": lr},
         "validation": {"patterns": PATTERNS, "frames": FRAMES, "every_minutes": 0.0, "pictures": 0},
         "network": {"encoder": encoder} if encoder else {},
     }
     for section, values in changes.items():
-        tables[section] = {**tables.get(section, {}), **values}
+        if section == "worlds":
+            own = folder.with_suffix(".frames.json")
+            manifest_of(values["only"], tables["data"]["sources"], own)
+            tables["data"]["manifest"] = str(own)
+        else:
+            tables[section] = {**tables.get(section, {}), **values}
     if start:
         own = folder.with_suffix(".start.safetensors")
         fitting_start(start, tables["network"].get("options", {}), own)

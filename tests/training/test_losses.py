@@ -219,6 +219,40 @@ def test_gradient_matching_ignores_a_constant_offset_and_pixels_without_truth() 
     assert losses.gradient_matching(depth, holes, max_depth=None).item() < 1e-9
 
 
+def test_normals_are_those_of_the_points_in_space() -> None:
+    depth = depths(1, 1, 5, 7)
+    focal, (height, width) = 9.0, depth.shape[-2:]
+    v, u = torch.meshgrid(torch.arange(5.0) - (height - 1) / 2, torch.arange(7.0) - (width - 1) / 2, indexing="ij")
+    rays = torch.stack([u / focal, v / focal, torch.ones_like(u)]).double()
+    here = rays[:, :-1, :-1]
+
+    def tangent(log_step: Tensor, ray_step: Tensor) -> Tensor:  # of D · ray, per unit of depth
+        return log_step * here + ray_step
+
+    log = depth[0, 0].log()
+    across = tangent(log[:-1, 1:] - log[:-1, :-1], rays[:, :-1, 1:] - here)
+    down = tangent(log[1:, :-1] - log[:-1, :-1], rays[:, 1:, :-1] - here)
+    expected = torch.nn.functional.normalize(torch.linalg.cross(across, down, dim=0), dim=0)
+    torch.testing.assert_close(losses.surface_normals(depth.log(), focal)[0], expected)
+
+
+def test_normals_of_a_plane_are_the_same_everywhere() -> None:
+    v, u = torch.meshgrid(torch.arange(6.0), torch.arange(8.0), indexing="ij")
+    wall = (1 / (0.5 + 1e-4 * (u - 3.5) + 2e-4 * (v - 2.5))).double()[None, None]  # inverse depth is linear on planes
+    normals = losses.surface_normals(wall.log(), 8.0)
+    torch.testing.assert_close(normals, normals[..., :1, :1].expand_as(normals), atol=1e-5, rtol=0)
+
+
+def test_normals_count_only_where_the_truth_is_whole() -> None:
+    truth = depths(1, 1, 6, 8)
+    assert losses.normals(3 * truth, truth).item() == pytest.approx(0, abs=1e-12)
+    wrong = truth.clone()
+    wrong[..., 2, 3] = 50.0
+    assert losses.normals(wrong, truth).item() > 0.01
+    truth[..., 2, 3] = 0
+    assert losses.normals(wrong, truth).item() == pytest.approx(0, abs=1e-12)
+
+
 def test_noise_is_found_on_both_sides_and_where_it_was_injected() -> None:
     truth = torch.full((1, 1, 4, 20), 2.0)
     truth[..., 12:16] = 0
@@ -261,6 +295,7 @@ def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict
         "gradient_matching": losses.gradient_matching(leaves["depth"], truth),
         "gradient_matching_log": losses.gradient_matching(leaves["depth"], truth, log=True),
         "gradient_l1": losses.gradient_l1(gradients, truth),
+        "normals": losses.normals(leaves["depth"], truth),
         "input_confidence": losses.input_confidence(leaves["confidence"], sparse, truth),
     }
 
@@ -315,7 +350,7 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
     )
 
 
-ALL_TERMS = LossConfig(l1_log=1.0, laplace_log=1.0, gradient_matching_log=1.0, edge_gain=1.0)
+ALL_TERMS = LossConfig(l1_log=1.0, laplace_log=1.0, gradient_matching_log=1.0, normals=1.0, edge_gain=1.0)
 
 
 def test_total_is_the_weighted_sum_and_names_every_term() -> None:

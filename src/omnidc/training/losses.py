@@ -258,6 +258,36 @@ def gradient_matching(
     return total
 
 
+def surface_normals(log_depth: Tensor, focal: float) -> Tensor:  # [B, 1, H, W] → [B, 3, H − 1, W − 1]
+    """Unit normals of the surface seen by a camera of `focal` pixels whose axis meets the middle of the image.
+
+    With g the forward differences of ln D and (u, v) a pixel's place from the middle, ∂P/∂u × ∂P/∂v is a multiple of
+    (−f g_u, −f g_v, 1 + u g_u + v g_v). Depth itself has dropped out: normals do not depend on its unit.
+    """
+    height, width = log_depth.shape[-2:]
+    x, y = _differences(log_depth)
+    x, y = x[..., :-1, :], y[..., :, :-1]
+    u = torch.arange(width - 1, dtype=log_depth.dtype, device=log_depth.device) - (width - 1) / 2
+    v = torch.arange(height - 1, dtype=log_depth.dtype, device=log_depth.device)[:, None] - (height - 1) / 2
+    return F.normalize(torch.cat([-focal * x, -focal * y, 1 + u * x + v * y], dim=1), dim=1)
+
+
+def normals(
+    depth: Tensor,  # [B, 1, H, W] > 0
+    truth: Tensor,  # [B, 1, H, W]
+) -> Tensor:
+    """mean 1 − cos of the angle between the normals of prediction and truth, where a pixel and the next two are known.
+
+    The camera is taken to have a focal length of the image's longer side: crops do not tell theirs.
+    """
+    mask = known(truth)
+    focal = float(max(truth.shape[-2:]))
+    target = surface_normals(torch.where(mask, truth, torch.ones_like(truth)).log(), focal)
+    cosine = (surface_normals(depth.log(), focal) * target).sum(dim=1, keepdim=True)
+    whole = mask[..., :-1, :-1] & mask[..., :-1, 1:] & mask[..., 1:, :-1]
+    return image_mean(1 - cosine, whole)
+
+
 def noise_target(
     sparse: Tensor,  # [B, 1, H, W], the measurements, 0 = none
     truth: Tensor,  # [B, 1, H, W], same unit
@@ -354,6 +384,7 @@ class LossConfig:
     gradient_matching: float = 2.0
     gradient_matching_log: float = 0.0
     gradient_l1: float = 1.0
+    normals: float = 0.0
     input_confidence: float = 1.0
     max_depth: float = 10.0  # linear terms: depth / median beyond which depths are alike
     min_log_scale: float = -2.0  # laplace
@@ -369,7 +400,7 @@ class LossConfig:
 TERMS = tuple(
     field.name
     for field in fields(LossConfig)
-    if field.name.startswith(("l1", "laplace", "gradient", "input_confidence"))
+    if field.name.startswith(("l1", "laplace", "gradient", "normals", "input_confidence"))
 )
 
 
@@ -413,6 +444,8 @@ def total(
         terms["gradient_matching_log"] = gradient_matching(depth, target, scales=config.matching_scales, log=True)
     if config.gradient_l1:
         terms["gradient_l1"] = gradient_l1([g.to(wide) for g in prediction.fields.gradients], target)
+    if config.normals:
+        terms["normals"] = normals(depth, target)
     if config.input_confidence:
         # A network that screens its measurements does so without a gradient: the screen learns from this alone.
         terms["input_confidence"] = torch.stack(
