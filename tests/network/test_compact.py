@@ -120,9 +120,8 @@ def test_every_parameter_learns_from_depth_scale_and_confidence() -> None:
 
 def test_switches_of_the_ablations_make_smaller_networks() -> None:
     image, sparse = scene()
-    plain = CompactNetwork(
-        CompactConfig(**{**SMALL.to_dict(), "resolutions": 1, "edge_weights": False, "prefill": False, "relief": False})
-    )
+    off = dict.fromkeys(("edge_weights", "prefill", "relief", "detail"), False)
+    plain = CompactNetwork(CompactConfig(**{**SMALL.to_dict(), "resolutions": 1, **off}))
     out = plain(image, sparse)
     assert len(out.fields.gradients) == 1
     assert out.fields.weights is None

@@ -297,6 +297,15 @@ def test_a_prefix_whose_parameters_are_all_frozen_is_no_mistake(shard: Path) -> 
     assert {group["lr_scale"] for group in groups} == {1.0}
 
 
+def test_a_prefix_of_a_part_that_networks_may_lack_is_no_mistake(shard: Path) -> None:
+    network = TinyNetwork()
+    config = tiny_config(shard, "optimiser.lr_scale={extra = 5.0}")
+    with pytest.raises(ConfigError, match="extra"):
+        make_optimiser(network, config)
+    network.neutral = ("extra",)
+    assert {group["lr_scale"] for group in make_optimiser(network, config).param_groups} == {1.0}
+
+
 def test_cpu_always_computes_in_float32(shard: Path) -> None:
     assert pick_precision(tiny_config(shard).runtime, torch.device("cpu")) is torch.float32
 

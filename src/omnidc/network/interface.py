@@ -61,7 +61,7 @@ class DepthNetwork(nn.Module, ABC):
     trusted: float | None = None  # the completer draws its result near to measurements of more confidence; None = no
     sharpen: bool = False  # the completer brings the outlines of its result onto those of the photograph
     longest: int | None = None  # the completer shrinks images with a longer side, unless told otherwise; None = none
-    neutral: tuple[str, ...] = ()  # names of parts without effect at first: training goes on from files without them
+    neutral: tuple[str, ...] = ()  # beginnings of names: parts that do nothing at first, and that files may lack
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
 
     def optimise(self) -> DepthNetwork:

@@ -90,7 +90,7 @@ def pick_precision(runtime: RuntimeConfig, device: torch.device) -> torch.dtype:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[runtime.precision]
 
 
-def make_optimiser(network: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
+def make_optimiser(network: DepthNetwork, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW with one group for each learning-rate scale and decay."""
     options = config.optimiser
     used: set[str] = set()
@@ -105,7 +105,7 @@ def make_optimiser(network: nn.Module, config: TrainConfig) -> torch.optim.AdamW
             continue
         decay = options.weight_decay if options.decay_all or parameter.ndim >= 2 else 0.0
         groups.setdefault((scale, decay), []).append(parameter)
-    unused = sorted(set(options.lr_scale) - used)
+    unused = sorted(prefix for prefix in set(options.lr_scale) - used if not prefix.startswith(network.neutral))
     if unused:
         raise ConfigError(f"optimiser.lr_scale: the network has no parameter that begins with {unused[0]!r}.")
     return torch.optim.AdamW(
