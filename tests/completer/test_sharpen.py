@@ -5,13 +5,13 @@ import numpy.typing as npt
 import pytest
 
 from omnidc.completer import sharpen as module
-from omnidc.completer.sharpen import EDGE, NEARBY, RADIUS, SAME_COLOUR, sharpen
+from omnidc.completer.sharpen import EDGE, MEASURED, NEARBY, RADIUS, SAME_COLOUR, sharpen
 
 Map = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]
 
 
-def slowly(depth: Map, image: Picture) -> Map:
+def slowly(depth: Map, image: Picture, measured: npt.NDArray[np.bool_]) -> Map:
     """The obvious twin: pixel by pixel, one value after another."""
     height, width = depth.shape
 
@@ -27,7 +27,8 @@ def slowly(depth: Map, image: Picture) -> Map:
             weighed = []
             for p in window(y, x, RADIUS):
                 far = np.sum((image[p].astype(np.float64) - image[y, x]) ** 2)
-                weighed.append((depth[p], np.exp(-far / (2 * SAME_COLOUR**2)) if edge else 1.0))
+                alike = np.exp(-far / (2 * SAME_COLOUR**2))
+                weighed.append((depth[p], alike * (MEASURED if measured[p] else 1.0) if edge else 1.0))
             weighed.sort()
             total, half = 0.0, sum(weight for _, weight in weighed) / 2
             for value, weight in weighed:
@@ -45,9 +46,12 @@ def test_agrees_with_the_obvious_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     image = rng.integers(0, 60, (24, 30, 3)).astype(np.uint8)
     image[5:17, 11:23] += 100
     monkeypatch.setattr(module, "AT_ONCE", 100)
-    fast = sharpen(depth, image)
+    none, some = np.zeros(depth.shape, bool), rng.random(depth.shape) < 0.2
+    fast, told = sharpen(depth, image), sharpen(depth, image, some)
     assert np.any(fast != depth)
-    np.testing.assert_array_equal(fast, slowly(depth, image))
+    assert np.any(fast != told)
+    np.testing.assert_array_equal(fast, slowly(depth, image, none))
+    np.testing.assert_array_equal(told, slowly(depth, image, some))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (3, 2)])
