@@ -32,6 +32,7 @@ from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.loop import train
+from omnidc.training.manifest import Chosen, write_manifest
 from omnidc.training.samples import names_of, open_source
 
 SIZES = [[128, 160], [160, 128], [128, 192]]
@@ -77,16 +78,17 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
 
 def manifest_of(worlds: Sequence[str], sources: dict[str, str], path: Path) -> None:
     """Write a manifest that trains on frames of `worlds` alone and holds out what every run does."""
-    chosen: dict[str, list[str]] = {}
+    chosen = {}
     for name, folder in sources.items():
         frames = open_source(name, folder)
-        chosen[name] = [
+        names = [
             frame
             for frame, scene in zip(names_of(frames), scenes_of(frames), strict=True)
             if scene.startswith(tuple(worlds)) or held_out(scene, HOLD_OUT)
         ]
+        chosen[name] = Chosen(frames, names, name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(chosen), encoding="utf-8")
+    write_manifest(path, chosen)
 
 
 def fitting_start(start: str, options: dict[str, Any], path: Path) -> None:

@@ -72,13 +72,9 @@ def unlikeness(image: Tensor, factor: int) -> Tensor:
 def steps(log_depth: Tensor) -> Tensor:
     """[B, 1, h, w] → [B, 10, h, w]: the nine cells' depths between the least (−1) and the greatest (1) of them, and
     the logarithm of how far those are apart."""
-    around = torch.cat(_around(log_depth, *log_depth.shape[-2:]), dim=1)
+    height, width = log_depth.shape[-2:]
+    padded = F.pad(log_depth, (1, 1, 1, 1), mode="replicate")
+    around = torch.cat([padded[..., y : y + height, x : x + width] for y, x in CELLS], dim=1)
     low, high = around.amin(dim=1, keepdim=True), around.amax(dim=1, keepdim=True)
     apart = high - low
     return torch.cat([(2 * around - low - high) / (apart + EVEN), (apart / EVEN + 1).log() / 3], dim=1)
-
-
-def _around(cells: Tensor, height: int, width: int) -> list[Tensor]:
-    """The map moved to each of the nine neighbours, row-major; the border is repeated."""
-    padded = F.pad(cells, (1, 1, 1, 1), mode="replicate")
-    return [padded[..., y : y + height, x : x + width] for y, x in CELLS]
