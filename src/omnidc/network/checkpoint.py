@@ -23,7 +23,8 @@ from torch import Tensor
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.files import atomic_path
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network import compact
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper import PaperNetwork
@@ -33,6 +34,7 @@ from omnidc.network.prior import DepthAnything
 # configuration as `.config` and has no tensors outside its state dict.
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
     "compact": (CompactConfig, CompactNetwork),
+    "compact-2": (compact.CompactConfig, compact.CompactNetwork),
     "paper": (PaperConfig, PaperNetwork),
 }
 

@@ -1,12 +1,11 @@
-"""A dense first guess from the measurements alone: harmonic interpolation, told from coarse to fine.
+"""A dense first guess from the measurements alone: a pull-push pyramid.
 
-One harmonic solve on a fine grid hangs a tent on every point: far from its poles it is flat, whatever slope they stand
-on. Here the coarsest grid is filled first, where a cell has a measurement more often than not, and every finer grid
-fills only what the coarser one missed,
+Pull: sums of confidence and of confidence times log depth, from pixels to cells of twice the size, level by level.
+Push: a cell takes the mean of its own measurements as far as it has any, and the next coarser guess elsewhere,
 
-    u_l = up(u_{l+1}) + harmonic(o_l − up(u_{l+1})),
+    u_l = t_l s_l / n_l + (1 − t_l) up(u_{l+1}),   t_l = n_l / (n_l + PRIOR).
 
-so slopes between points survive, at the scale at which the points lie. It looks at no photograph.
+The coarsest level is filled by inverse-distance weighting over all of its cells.
 """
 
 from __future__ import annotations
@@ -17,56 +16,49 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnidc.integrate import integrate
+from omnidc.integrate.energy import add_pairs
 
-COARSEST = 64  # pixels of a cell
-SPREAD = 0.4  # log depth: what the relief of a scene is taken for before anything was measured
-SPREAD_VOTES = 3.0  # measurements that this first guess counts for
-SPREAD_LEAST, SPREAD_MOST = 0.03, 1.2
-_NORMAL_DECILES = 2.563  # distance of the first and last decile of a normal distribution, in standard deviations
+LEVELS = 5  # from cells of 2 pixels to cells of 32
+PRIOR = 0.1  # measurements that the coarser guess counts for
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prefill:
-    """What is guessed, and how far from measurements."""
-
     log_depth: Tensor  # [B, 1, h, w], dense
-    support: Tensor  # [B, 1, h, w] in [0, 1], share of the grids whose cell here was measured: 1 at a point, 0 far away
-    spread: Tensor  # [B, 1, 1, 1] > 0, relief of the scene: about the standard deviation of its log depth
+    density: Tensor  # [B, 1, h, w] in [0, 1], share of the levels whose cell here has measurements
+    sums: tuple[tuple[Tensor, Tensor], ...]  # per level from 1/2 on: Σ confidence and Σ confidence · log depth of a cell
 
 
-@torch.no_grad()
 def prefill(
-    log_depth: Tensor,  # [B, 1, H, W], relative to some typical depth; 0 where there is no measurement
-    valid: Tensor,  # [B, 1, H, W], 0 or 1
-    factor: int = 2,
+    log_depth: Tensor,  # [B, 1, H, W], 0 where not measured; H and W multiples of 32
+    confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where not measured
 ) -> Prefill:
-    """Fill the cells of `factor` × `factor` pixels; H and W are multiples of it. Without any measurement: 0."""
-    filled: Tensor | None = None
-    support = torch.zeros_like(log_depth)
-    cell, grids = COARSEST, 0
-    while cell >= factor:
-        share = F.avg_pool2d(valid, cell, ceil_mode=True)
-        observed = F.avg_pool2d(log_depth * valid, cell, ceil_mode=True) / share.clamp_min(1e-9)
-        mask = (share > 0).to(log_depth.dtype)
-        base, known = torch.zeros_like(observed), mask
-        if filled is not None:
-            height, width = observed.shape[-2:]
-            base = F.interpolate(filled, scale_factor=2, mode="bilinear")[..., :height, :width]
-            known = known + F.interpolate(support, scale_factor=2)[..., :height, :width]
-        flat = observed.new_zeros(len(observed), 2, *observed.shape[-2:])
-        missing, _ = integrate([flat], (observed - base) * mask, mask, rtol=3e-2, on_failure="ignore")
-        filled, support = base + missing, known
-        cell, grids = cell // 2, grids + 1
-    assert filled is not None
-    return Prefill(filled, support / grids, _spread(filled, valid))
+    """Fill cells of 2 × 2 pixels. Without any measurement: 0."""
+    sums = torch.cat([confidence, confidence * log_depth], dim=1)
+    levels: list[tuple[Tensor, Tensor]] = []
+    for _ in range(LEVELS):
+        sums = add_pairs(add_pairs(sums, -2), -1)
+        levels.append((sums[:, :1], sums[:, 1:]))
+    n, s = levels[-1]
+    filled, density = _inverse_distance(n, s), n / (n + PRIOR)
+    for n, s in levels[-2::-1]:
+        t = n / (n + PRIOR)
+        coarser = upsample2x(filled)
+        filled = coarser + (s - n * coarser) / (n + PRIOR)
+        density = F.interpolate(density, scale_factor=2, mode="nearest") + t
+    return Prefill(filled, density / LEVELS, tuple(levels))
 
 
-def _spread(filled: Tensor, valid: Tensor) -> Tensor:
-    """Deciles of the filled map, so that clusters of points and outliers count little; few points, little trust."""
-    low, high = torch.quantile(filled.flatten(1), filled.new_tensor([0.1, 0.9]), dim=1)
-    count = valid.flatten(1).sum(1)
-    variance = ((high - low) / _NORMAL_DECILES).square()
-    mixed = (count * variance + SPREAD_VOTES * SPREAD**2) / (count + SPREAD_VOTES)
-    spread: Tensor = mixed.sqrt().clamp(SPREAD_LEAST, SPREAD_MOST)
-    return spread.view(-1, 1, 1, 1)
+def _inverse_distance(n: Tensor, s: Tensor) -> Tensor:  # [B, 1, h, w] each → [B, 1, h, w]
+    """Σ_j k_ij s_j / Σ_j k_ij n_j with k = (distance² + ½)⁻², cells as unit; 0 where there is nothing at all."""
+    batch, _, height, width = n.shape
+    y = torch.arange(height, dtype=n.dtype, device=n.device).view(-1, 1).expand(height, width).reshape(-1)
+    x = torch.arange(width, dtype=n.dtype, device=n.device).expand(height, width).reshape(-1)
+    squared = (y[:, None] - y[None, :]).square() + (x[:, None] - x[None, :]).square()
+    kernel = (squared + 0.5).pow(-2)
+    sums = torch.cat([n, s], dim=1).reshape(batch, 2, height * width) @ kernel
+    return (sums[:, 1:] / (sums[:, :1] + 1e-9)).reshape(batch, 1, height, width)
+
+
+def upsample2x(x: Tensor) -> Tensor:
+    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)

@@ -14,13 +14,14 @@ from safetensors.torch import save
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network import compact as redesigned
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper import PaperNetwork
 from omnidc.training.config import NetworkConfig
 
-NAMES = ("compact", "paper")
+NAMES = ("compact", "compact-2", "paper")
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
@@ -31,6 +32,8 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     try:
         if config.name == "compact":
             return CompactNetwork(CompactConfig(**options))
+        if config.name == "compact-2":
+            return redesigned.CompactNetwork(redesigned.CompactConfig(**options))
         if config.name == "paper":
             return PaperNetwork(PaperConfig(**options))
         module, colon, attribute = config.name.partition(":")

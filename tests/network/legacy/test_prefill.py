@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omnidc.integrate import integrate
-from omnidc.network.prefill import SPREAD, prefill
+from omnidc.network.legacy.prefill import SPREAD, prefill
 
 
 def points_of(log_depth: Tensor, share: float, seed: int = 0) -> tuple[Tensor, Tensor]:
