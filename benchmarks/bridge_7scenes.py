@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from omnidc.completer import default_model, load
 from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.geometry.rasterize import scatter
 from omnidc.sensors.colmap import ColmapModel, Filters, open_model, pinhole_of
-from omnidc.sensors.projection import scatter
 from omnidc.sensors.rgbd import Options, open_recording
 
 Map = npt.NDArray[np.float32]

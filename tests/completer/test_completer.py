@@ -13,8 +13,8 @@ from PIL import Image
 
 import omnidc
 from omnidc.completer import DepthCompleter
-from omnidc.completer.inputs import move_points
 from omnidc.errors import CheckpointError, ConfigError, InputError
+from omnidc.geometry.rasterize import move_points
 from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.outputs.depth_io import read_depth, write_depth

@@ -8,15 +8,10 @@ import pytest
 import trimesh
 
 from omnidc.errors import FileError, InputError
+from omnidc.geometry.camera import check_intrinsics, ray_to_z, unproject
+from omnidc.geometry.surface import surface_mask
 from omnidc.outputs.ply import write_ply
-from omnidc.outputs.pointcloud import (
-    check_intrinsics,
-    ray_to_z,
-    read_intrinsics,
-    surface_mask,
-    unproject,
-    write_glb,
-)
+from omnidc.outputs.pointcloud import read_intrinsics, write_glb
 
 K = np.array([[100.0, 0, 31.5], [0, 110.0, 23.5], [0, 0, 1]])
 SHAPE = (48, 64)

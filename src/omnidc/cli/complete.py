@@ -448,7 +448,8 @@ def _camera(intrinsics: tuple[float, float, float, float] | None, camera: Path |
 
     if intrinsics is None and camera is None:
         return None
-    from omnidc.outputs.pointcloud import check_intrinsics, read_intrinsics
+    from omnidc.geometry.camera import check_intrinsics
+    from omnidc.outputs.pointcloud import read_intrinsics
 
     if intrinsics is not None and camera is not None:
         raise ConfigError("Give --intrinsics or --camera, not both.")

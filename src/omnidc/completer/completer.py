@@ -17,11 +17,12 @@ from torch import Tensor
 
 from omnidc.completer.completion import Completion
 from omnidc.completer.enlarge import enlarge, enlarge_depth
-from omnidc.completer.inputs import Inputs, move_points, prepare
+from omnidc.completer.inputs import Inputs, prepare
 from omnidc.completer.keep import draw_near, pass_through
 from omnidc.completer.sharpen import sharpen
 from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
 from omnidc.errors import ConfigError, ConvergenceError, InputError
+from omnidc.geometry.rasterize import move_points
 from omnidc.network.checkpoint import PACKAGED, load_network
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork

@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
 from omnidc.files import atomic_path
+from omnidc.geometry.camera import check_intrinsics, unproject
+from omnidc.geometry.surface import surface_mask
 from omnidc.outputs.depth_io import CODECS, write_depth
 from omnidc.outputs.ply import write_ply
-from omnidc.outputs.pointcloud import check_intrinsics, surface_mask, unproject, write_glb
+from omnidc.outputs.pointcloud import write_glb
 from omnidc.outputs.preview import preview
 
 FloatMap = npt.NDArray[np.float32]

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import torch
 
 from omnidc.errors import InputError
+from omnidc.geometry.camera import check_intrinsics, ray_to_z
+from omnidc.geometry.rasterize import move_points
 from omnidc.images import as_rgb, from_pil, read_image
 from omnidc.outputs.depth_io import UNKNOWN_UNIT, as_map, clean_depth, read_depth
-from omnidc.outputs.pointcloud import check_intrinsics, ray_to_z
 
 FEW_POINTS = 10
 
@@ -137,22 +138,3 @@ def _warnings(depth: npt.NDArray[np.float32], unit: str, invalid: int) -> list[s
             "for metres give --depth-scale 1000 (depth_scale=1000)."
         )
     return warnings
-
-
-def move_points(
-    sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
-    shape: tuple[int, int],
-) -> npt.NDArray[np.float32]:
-    """Move each measurement to the nearest pixel of another grid; of several in one pixel the most central one stays.
-
-    Nothing is interpolated: a mean over an edge would be a depth that exists nowhere.
-    """
-    (h, w), (H, W) = sparse.shape, shape
-    rows, columns = np.nonzero(sparse > 0)
-    y, x = (rows + 0.5) * H / h, (columns + 0.5) * W / w  # in units of the new pixels, whose centres are at + 0.5
-    new_rows, new_columns = np.minimum(y.astype(int), H - 1), np.minimum(x.astype(int), W - 1)
-    offset = (y - new_rows - 0.5) ** 2 + (x - new_columns - 0.5) ** 2
-    order = np.argsort(-offset, kind="stable")  # later assignments win: the most central last
-    result = np.zeros(shape, np.float32)
-    result[new_rows[order], new_columns[order]] = sparse[rows[order], columns[order]]
-    return result

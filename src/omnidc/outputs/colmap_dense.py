@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
 from omnidc.files import atomic_path
-from omnidc.outputs.normals import depth_normals
+from omnidc.geometry.surface import depth_normals
 from omnidc.outputs.views import View, place_image
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
+from omnidc.geometry.camera import unproject
+from omnidc.geometry.surface import depth_normals, surface_mask
 from omnidc.images import read_image
-from omnidc.outputs.normals import depth_normals
 from omnidc.outputs.ply import write_points
-from omnidc.outputs.pointcloud import surface_mask, unproject
 from omnidc.outputs.views import View, common_unit
 
 

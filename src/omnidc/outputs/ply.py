@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.files import atomic_path
-from omnidc.outputs.normals import depth_normals
-from omnidc.outputs.pointcloud import kept_pixels, unproject
+from omnidc.geometry.camera import unproject
+from omnidc.geometry.surface import depth_normals, kept_pixels
 
 
 def write_points(

@@ -13,36 +13,13 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
 from omnidc.files import atomic_path
+from omnidc.geometry.camera import check_intrinsics, unproject
+from omnidc.geometry.surface import kept_pixels
 
 Array = npt.NDArray[Any]
 
-# A neighbourhood whose depth varies by more than this factor is looked at as a possible edge.
-EDGE = 1.06
 # Beyond this many vertices a GLB becomes too heavy for viewers; the grid is thinned to it.
 GLB_VERTICES = 1_500_000
-
-
-def check_intrinsics(intrinsics: Any) -> npt.NDArray[np.float64]:
-    """Camera matrix 3×3 from itself or from fx, fy, cx, cy; pixel centres at integers."""
-    try:
-        values = np.asarray(intrinsics, np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.shape == (4,):
-        fx, fy, cx, cy = values
-        values = np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]])
-    if values.shape == (4, 4):
-        values = values[:3, :3]
-    if values.shape != (3, 3):
-        raise InputError("Intrinsics are fx fy cx cy or a 3x3 camera matrix.")
-    if not np.isfinite(values).all() or values[0, 0] <= 0 or values[1, 1] <= 0:
-        raise InputError(
-            f"The camera matrix is singular (fx = {values[0, 0]:g}, fy = {values[1, 1]:g}): "
-            "both focal lengths must be positive numbers of pixels."
-        )
-    if not np.allclose(values[2], (0, 0, 1)) or values[1, 0] != 0:
-        raise InputError("The last row of a camera matrix is 0 0 1: is this matrix transposed or a projection?")
-    return values
 
 
 def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
@@ -80,63 +57,6 @@ def _intrinsics_of_json(data: Any) -> Array:
     return values.reshape(3, 3) if values.size == 9 else values
 
 
-def rays(shape: tuple[int, int], intrinsics: Array) -> npt.NDArray[np.float64]:
-    """K⁻¹ (u, v, 1) for every pixel, [H, W, 3] with z = 1."""
-    v, u = np.mgrid[: shape[0], : shape[1]].astype(np.float64)
-    return np.stack([u, v, np.ones_like(u)], -1) @ np.linalg.inv(intrinsics).T
-
-
-def ray_to_z(
-    distance: Array,  # [H, W], along the ray, 0 = none
-    intrinsics: Array,
-) -> npt.NDArray[np.float32]:
-    """Depth along the optical axis from distance along the ray: z = d / ‖K⁻¹ (u, v, 1)‖."""
-    norm = np.linalg.norm(rays((distance.shape[0], distance.shape[1]), check_intrinsics(intrinsics)), axis=-1)
-    return np.asarray(distance / norm, np.float32)
-
-
-def unproject(
-    depth: Array,  # [H, W], z-depth
-    intrinsics: Array,
-) -> npt.NDArray[np.float32]:
-    """Points in the camera's frame, [H, W, 3]: x right, y down, z forward."""
-    direction = rays((depth.shape[0], depth.shape[1]), check_intrinsics(intrinsics))
-    return (direction * depth[..., None]).astype(np.float32)
-
-
-def surface_mask(
-    depth: Array,  # [H, W]
-    edge: float = EDGE,
-) -> npt.NDArray[np.bool_]:
-    """True where a pixel belongs to a surface, False for the flying pixels between two of them, and where no depth is.
-
-    A pixel flies where depth varies by more than `edge` within 3×3 and is not plane there. On any plane 1 / depth is
-    linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
-    """
-    valid = np.isfinite(depth) & (depth > 0)
-    inverse = np.where(valid, 1 / np.where(valid, depth, 1), 0).astype(np.float32)
-    low, high = _extremes(inverse, 1)
-    padded = np.pad(inverse, 1, mode="reflect", reflect_type="odd") if min(depth.shape) > 1 else np.pad(inverse, 1)
-    centre = padded[1:-1, 1:-1]
-    bend = np.zeros_like(centre)
-    if min(depth.shape) > 1:
-        across = np.abs(padded[1:-1, :-2] - 2 * centre + padded[1:-1, 2:])
-        along = np.abs(padded[:-2, 1:-1] - 2 * centre + padded[2:, 1:-1])
-        bend = np.maximum(across, along)
-    bent = _extremes(np.where(bend > 0.5 * (edge - 1) * np.maximum(low, 1e-30), 1.0, 0.0), 1)[1] > 0
-    varies = high > edge * low
-    return valid & ~(varies & bent)
-
-
-def _extremes(values: Array, radius: int) -> tuple[Array, Array]:
-    """Smallest and largest value in a square window."""
-    import cv2
-
-    kernel = np.ones((2 * radius + 1, 2 * radius + 1), np.uint8)
-    values = np.ascontiguousarray(values, np.float32)
-    return cv2.erode(values, kernel), cv2.dilate(values, kernel)
-
-
 def write_glb(
     path: str | Path,
     depth: Array,  # [H, W]
@@ -166,11 +86,6 @@ def write_glb(
     with atomic_path(path) as temporary:
         temporary.write_bytes(_glb(positions, texture, triangles, _jpeg(colors)))
     return len(triangles)
-
-
-def kept_pixels(depth: Array, keep_edges: bool) -> npt.NDArray[np.bool_]:
-    """Pixels that become points: those of surfaces, or (`keep_edges`) all that have a depth."""
-    return np.isfinite(depth) & (depth > 0) if keep_edges else surface_mask(depth)
 
 
 def _jpeg(colors: Array) -> bytes:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.sensors.projection import Array, intrinsics_matrix, inverse, rigid, scale_intrinsics
+from omnidc.geometry.camera import intrinsics_matrix, scale_intrinsics
+from omnidc.geometry.transforms import Array, inverse, rigid
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.sensors.projection import Array
+from omnidc.geometry.transforms import Array
 
 
 def read_cloud(

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.outputs.pointcloud import check_intrinsics
+from omnidc.geometry.camera import backproject
+from omnidc.geometry.transforms import transform
 
 Array = npt.NDArray[np.float64]
 Map = npt.NDArray[np.float32]
@@ -36,75 +37,6 @@ class PointCount:
             f"{self.given} points: {self.in_front} in front of the camera, {self.in_image} inside the image, "
             f"{self.hidden} hidden behind nearer ones, {self.drawn} pixels measured"
         )
-
-
-def rigid(
-    matrix: npt.ArrayLike,  # [4, 4], [3, 4] or flat
-    what: str,
-) -> Array:
-    """Return `matrix` as a 4×4 rigid transform, or say why it is none. `what` names it in the message."""
-    values = np.asarray(matrix, dtype=np.float64)
-    if values.size == 12:
-        values = np.vstack([values.reshape(3, 4), [0.0, 0.0, 0.0, 1.0]])
-    if values.size != 16:
-        raise InputError(f"{what} must be a 4x4 (or 3x4) matrix, but {values.size} numbers were given.")
-    values = values.reshape(4, 4)
-    if not np.isfinite(values).all():
-        raise InputError(f"{what} holds NaN or infinite numbers; check the calibration or pose file.")
-    R = values[:3, :3]
-    off = float(np.abs(R @ R.T - np.eye(3)).max())
-    if off > 1e-2 or np.linalg.det(R) < 0 or not np.allclose(values[3], [0, 0, 0, 1]):
-        kind = "a mirror (determinant -1)" if off <= 1e-2 and np.linalg.det(R) < 0 else f"off by {off:.2g}"
-        raise InputError(
-            f"{what} is not a rotation with a translation (its rotation part is {kind}); "
-            "check that rows and columns are not swapped and that no scale is mixed in."
-        )
-    # Text calibrations carry a few digits only: the nearest rotation (SVD) keeps lengths exact.
-    U, _, Vt = np.linalg.svd(R)
-    out = np.eye(4)
-    out[:3, :3] = U @ Vt
-    out[:3, 3] = values[:3, 3]
-    return out
-
-
-def inverse(matrix: Array) -> Array:
-    """Return the inverse of a 4×4 rigid transform."""
-    out = np.eye(4)
-    out[:3, :3] = matrix[:3, :3].T
-    out[:3, 3] = -matrix[:3, :3].T @ matrix[:3, 3]
-    return out
-
-
-def intrinsics_matrix(
-    values: npt.ArrayLike,  # [3, 3], [4, 4], or flat 9, or (fx, fy, cx, cy)
-    what: str,
-) -> Array:
-    """Return a checked 3×3 pinhole matrix; `what` names it in the message."""
-    matrix = np.asarray(values, dtype=np.float64)
-    if matrix.ndim == 1 and matrix.size in (9, 16):
-        matrix = matrix.reshape(round(matrix.size**0.5), -1)
-    try:
-        return check_intrinsics(matrix).copy()
-    except InputError as error:
-        raise InputError(f"{what} is no camera matrix: {error}") from error
-
-
-def scale_intrinsics(
-    K: Array,  # [3, 3]
-    x: float,
-    y: float,
-) -> Array:
-    """Intrinsics of an image resized by (x, y). Centres at integers: u' = (u + ½)·x − ½."""
-    S = np.array([[x, 0.0, 0.5 * x - 0.5], [0.0, y, 0.5 * y - 0.5], [0.0, 0.0, 1.0]])
-    return S @ K
-
-
-def transform(
-    matrix: Array,  # [4, 4]
-    points: Array,  # [N, 3]
-) -> Array:
-    """Return the points in the other frame, [N, 3]."""
-    return points @ matrix[:3, :3].T + matrix[:3, 3]
 
 
 def auto_footprint(
@@ -192,25 +124,6 @@ def scatter(
     return sparse, count
 
 
-def backproject(
-    depth: npt.NDArray[np.floating],  # [H, W], 0 = none
-    K: Array,  # [3, 3]
-    distortion: Array | None = None,  # OpenCV coefficients of the depth camera
-    fisheye: bool = False,
-) -> Array:
-    """Return the measured pixels as points in the camera frame, [N, 3], row by row."""
-    rows, columns = np.nonzero(depth > 0)
-    z = depth[rows, columns].astype(np.float64)
-    if distortion is not None and len(z):
-        pixels = np.stack([columns, rows], axis=1).astype(np.float64)[:, None]
-        straight = cv2.fisheye.undistortPoints if fisheye else cv2.undistortPoints
-        plane = np.asarray(straight(pixels, K, distortion), dtype=np.float64).reshape(-1, 2)
-        return np.concatenate([plane * z[:, None], z[:, None]], axis=1)
-    y = (rows - K[1, 2]) / K[1, 1]
-    x = (columns - K[0, 2] - K[0, 1] * y) / K[0, 0]
-    return np.stack([x * z, y * z, z], axis=1)
-
-
 def register(
     depth: Map,  # [h, w], depth camera, 0 = none
     depth_K: Array,  # [3, 3]
@@ -244,35 +157,20 @@ def spread(
     return out
 
 
-def drop_flying_pixels(
-    depth: Map,  # [H, W], 0 = none
-    tolerance: float = 0.03,
-) -> Map:
-    """Remove pixels that hang between two surfaces, and lone speckles, from a dense depth map.
+def move_points(
+    sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
+    shape: tuple[int, int],
+) -> npt.NDArray[np.float32]:
+    """Move each measurement to the nearest pixel of another grid; of several in one pixel the most central one stays.
 
-    A pixel is supported from a side when the neighbour there has its inverse depth, or when the line through the
-    two neighbours there (inverse depth of a plane is affine) leads to it, within `tolerance`. A pixel that no side
-    supports in a row or in a column is dropped: on a slanted plane both sides agree, at a clean edge one does, and
-    a pixel between fore- and background has none.
+    Nothing is interpolated: a mean over an edge would be a depth that exists nowhere.
     """
-    inverse = np.zeros_like(depth, dtype=np.float64)
-    np.divide(1.0, depth, out=inverse, where=depth > 0)
-
-    def shifted(array: Array, dy: int, dx: int) -> Array:
-        out = np.zeros_like(array)
-        height, width = array.shape
-        out[max(dy, 0) : height + min(dy, 0), max(dx, 0) : width + min(dx, 0)] = array[
-            max(-dy, 0) : height + min(-dy, 0), max(-dx, 0) : width + min(-dx, 0)
-        ]
-        return out
-
-    def supported(dy: int, dx: int) -> npt.NDArray[np.bool_]:
-        one, two = shifted(inverse, dy, dx), shifted(inverse, 2 * dy, 2 * dx)
-        limit = tolerance * inverse
-        flat = (one > 0) & (np.abs(inverse - one) <= limit)
-        plane = (one > 0) & (two > 0) & (np.abs(inverse - (2 * one - two)) <= limit)
-        return flat | plane
-
-    in_row = supported(0, 1) | supported(0, -1)
-    in_column = supported(1, 0) | supported(-1, 0)
-    return np.where(in_row & in_column, depth, 0).astype(np.float32)
+    (h, w), (H, W) = sparse.shape, shape
+    rows, columns = np.nonzero(sparse > 0)
+    y, x = (rows + 0.5) * H / h, (columns + 0.5) * W / w  # in units of the new pixels, whose centres are at + 0.5
+    new_rows, new_columns = np.minimum(y.astype(int), H - 1), np.minimum(x.astype(int), W - 1)
+    offset = (y - new_rows - 0.5) ** 2 + (x - new_columns - 0.5) ** 2
+    order = np.argsort(-offset, kind="stable")  # later assignments win: the most central last
+    result = np.zeros(shape, np.float32)
+    result[new_rows[order], new_columns[order]] = sparse[rows[order], columns[order]]
+    return result

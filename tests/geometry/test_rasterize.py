@@ -8,18 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.errors import InputError
-from omnidc.sensors.projection import (
-    auto_footprint,
-    backproject,
-    drop_flying_pixels,
-    hidden_points,
-    inverse,
-    register,
-    rigid,
-    scale_intrinsics,
-    scatter,
-    spread,
-)
+from omnidc.geometry.camera import backproject, scale_intrinsics
+from omnidc.geometry.rasterize import auto_footprint, hidden_points, register, scatter, spread
+from omnidc.geometry.surface import drop_flying_pixels
+from omnidc.geometry.transforms import inverse, rigid
 
 K = np.array([[50.0, 0.0, 31.5], [0.0, 48.0, 23.5], [0.0, 0.0, 1.0]])
 SHAPE = (48, 64)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from omnidc.edges import depth_edges
+from omnidc.geometry.surface import depth_edges
 
 
 def test_edges_are_counted_on_both_sides_and_not_beside_unknown_depth() -> None:
