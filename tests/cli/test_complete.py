@@ -16,8 +16,8 @@ from PIL import Image
 
 import omnidc
 from omnidc.cli import main
+from omnidc.io.depth import read_depth
 from omnidc.network.checkpoint import PACKAGED
-from omnidc.outputs.depth_io import read_depth
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 

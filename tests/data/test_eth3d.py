@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from omnidc.data import open_dataset
-from omnidc.data.colmap_model import Camera, observed_points, project, read_model
 from omnidc.errors import FileError
+from omnidc.io.colmap_model import Camera, observed_points, project, read_model
 
 if TYPE_CHECKING:
     from conftest import Maker

@@ -15,7 +15,7 @@ from omnidc.data import open_dataset
 from omnidc.data.hypersim import intrinsics, ray_to_z
 from omnidc.data.tartanair import NED_FROM_OPENCV
 from omnidc.errors import FileError
-from omnidc.outputs.depth_io import write_depth
+from omnidc.io.depth import write_depth
 
 if TYPE_CHECKING:
     from conftest import Maker

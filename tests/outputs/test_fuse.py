@@ -9,8 +9,9 @@ from PIL import Image
 from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import FileError, InputError
+from omnidc.io.images import write_picture
 from omnidc.outputs.fuse import Cloud, agreement, fuse, neighbours, pixel_size, thin, write_cloud
-from omnidc.outputs.overlay import error_map, point_overlay, sheet, uncertainty_overlay, write_picture
+from omnidc.outputs.overlay import error_map, point_overlay, sheet, uncertainty_overlay
 from omnidc.outputs.turntable import render, turntable, write_turntable
 
 

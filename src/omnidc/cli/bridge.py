@@ -78,7 +78,8 @@ def check(source: Source, path: Path, every: int = 1) -> None:
     """Dry run: draw the points of up to four frames over their photographs and say what was found."""
     import numpy as np
 
-    from omnidc.outputs.overlay import point_overlay, sheet, write_picture
+    from omnidc.io.images import write_picture
+    from omnidc.outputs.overlay import point_overlay, sheet
 
     _print_notes(source)
     names = names_of(source, every)
@@ -97,8 +98,8 @@ def run(source: Source, job: Job) -> list[View]:
     """Complete the frames and return those with a pose, for exports."""
     from tqdm import tqdm
 
-    from omnidc.completer.completion import write_json
     from omnidc.errors import OmnidcError
+    from omnidc.io.files import write_json
 
     _print_notes(source)
     names = names_of(source, job.every)
@@ -192,7 +193,8 @@ def _save(result: Completion, frame: Frame, job: Job) -> None:
         if path.name.endswith("_confidence.npz"):
             result.save_maps(path)
             if result.uncertainty is not None:
-                from omnidc.outputs.overlay import uncertainty_overlay, write_picture
+                from omnidc.io.images import write_picture
+                from omnidc.outputs.overlay import uncertainty_overlay
 
                 doubt = uncertainty_overlay(frame.image, result.depth, result.uncertainty)
                 write_picture(path.with_name(path.name.replace("_confidence.npz", "_doubt.jpg")), doubt)
@@ -203,7 +205,7 @@ def _save(result: Completion, frame: Frame, job: Job) -> None:
         else:
             result.save(path, keep_edges=job.keep_edges)
     if job.posed and frame.pose is not None:
-        from omnidc.outputs.overlay import write_picture
+        from omnidc.io.images import write_picture
 
         write_picture(job.output / "images" / _file(frame), frame.image)
 

@@ -161,7 +161,7 @@ def lidar(
     from functools import partial
 
     from omnidc.errors import ConfigError
-    from omnidc.sensors.calibration import read_calibration
+    from omnidc.io.calibration import read_calibration
     from omnidc.sensors.lidar import Options, kitti_frames, lidar_frame, paired_frames
     from omnidc.sensors.source import Source
 
@@ -213,7 +213,7 @@ def radar(
     """Dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
     from functools import partial
 
-    from omnidc.sensors.calibration import read_calibration
+    from omnidc.io.calibration import read_calibration
     from omnidc.sensors.radar import radar_frame
     from omnidc.sensors.source import Source
 
@@ -314,7 +314,7 @@ def bag(
 ) -> None:
     """Dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
     from omnidc.errors import FileError
-    from omnidc.sensors.calibration import read_calibration
+    from omnidc.io.calibration import read_calibration
     from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
 
     job = Job(

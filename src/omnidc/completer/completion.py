@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
 from omnidc.geometry.camera import check_intrinsics, unproject
 from omnidc.geometry.surface import surface_mask
-from omnidc.outputs.depth_io import CODECS, write_depth
-from omnidc.outputs.ply import write_ply
-from omnidc.outputs.pointcloud import write_glb
+from omnidc.io.depth import CODECS, write_depth
+from omnidc.io.files import atomic_path, write_json
+from omnidc.io.mesh import write_glb
+from omnidc.io.pointcloud import write_ply
 from omnidc.outputs.preview import preview
 
 FloatMap = npt.NDArray[np.float32]
@@ -158,11 +157,6 @@ def check_suffix(path: Path) -> None:
     known = (*CODECS, *CLOUD_SUFFIXES, *PREVIEW_SUFFIXES, ".json")
     if path.suffix.lower() not in known:
         raise FileError(f"{path} has no suffix that can be written ({', '.join(known)}).")
-
-
-def write_json(path: Path, data: Any) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _write_picture(path: Path, picture: npt.NDArray[np.uint8]) -> None:

@@ -14,8 +14,8 @@ import torch
 from omnidc.errors import InputError
 from omnidc.geometry.camera import check_intrinsics, ray_to_z
 from omnidc.geometry.rasterize import move_points
-from omnidc.images import as_rgb, from_pil, read_image
-from omnidc.outputs.depth_io import UNKNOWN_UNIT, as_map, clean_depth, read_depth
+from omnidc.io.depth import UNKNOWN_UNIT, as_map, clean_depth, read_depth
+from omnidc.io.images import as_rgb, from_pil, read_image
 
 FEW_POINTS = 10
 

@@ -21,11 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.data.decode import Depth, broken_file, camera, read_depth, read_image, read_numbers, valid
+from omnidc.data.decode import Depth, camera, read_depth, read_image, read_numbers, valid
 from omnidc.data.resample import resize_camera, resize_image, resize_nearest
 from omnidc.data.source import Frames, choose, first_folder, need_entries, need_file, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 SIZE = (480, 640)
 

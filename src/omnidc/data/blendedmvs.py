@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import broken_file, read_depth, read_image, read_lines, valid
+from omnidc.data.decode import read_depth, read_image, read_lines, valid
 from omnidc.data.source import Frames, need_entries, nested, safe_name
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 
 def open_frames(root: Path) -> Frames:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from omnidc.errors import FileError
-from omnidc.files import atomic_path
 from omnidc.frame import Frame
+from omnidc.io.files import atomic_path
 
 Picture = npt.NDArray[np.uint8]
 

@@ -7,8 +7,6 @@ readers of disparity can look at the raw values first.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +15,11 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from omnidc.data.source import need_file
-from omnidc.errors import FileError, MissingExtraError, OmnidcError
-from omnidc.outputs.depth_io import CODECS
+from omnidc.errors import FileError, MissingExtraError
+from omnidc.io.depth import CODECS
+from omnidc.io.files import broken_file
 
 Depth = npt.NDArray[np.float32]
-
-
-@contextmanager
-def broken_file(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises into one sentence: a damaged file is the file's fault, not the program's."""
-    try:
-        yield
-    except OmnidcError:
-        raise
-    except Exception as error:  # decoders have exceptions of their own (zip, zlib, MATLAB, csv, struct)
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
 
 
 def read_image(path: Path) -> npt.NDArray[np.uint8]:
@@ -56,7 +43,7 @@ def image_size(path: Path) -> tuple[int, int]:
 def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
     """A depth (or disparity) file by its suffix, divided by `per_unit` (256 for KITTI PNGs, 1000 for millimetres).
 
-    The codecs are those of `omnidc.outputs.depth_io`; unlike its `read_depth`, nothing is guessed and values are left
+    The codecs are those of `omnidc.io.depth`; unlike its `read_depth`, nothing is guessed and values are left
     as they are (a dataset may use negative numbers for "unknown"; `valid` removes them).
     """
     need_file(path, "a depth map")

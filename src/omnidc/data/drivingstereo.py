@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import broken_file, read_depth, read_image, read_lines, valid
+from omnidc.data.decode import read_depth, read_image, read_lines, valid
 from omnidc.data.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 WEATHERS = ("sunny", "cloudy", "foggy", "rainy")
 

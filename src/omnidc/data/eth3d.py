@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.data.colmap_model import Model, observed_points, read_model
 from omnidc.data.decode import Depth, camera, image_size, read_columns, read_image, read_raw, valid
 from omnidc.data.resample import block_mean, centre, crop_camera, resize_image
 from omnidc.data.source import Frames, choose, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
+from omnidc.io.colmap_model import Model, observed_points, read_model
 
 FACTOR, CROP, SIZE = 8, (3840, 5120), (480, 640)
 INDOOR = ("delivery_area", "kicker", "pipes", "relief", "relief_2", "terrains")

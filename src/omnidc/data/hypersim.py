@@ -22,9 +22,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import Depth, broken_file, camera, read_h5, read_image, valid
+from omnidc.data.decode import Depth, camera, read_h5, read_image, valid
 from omnidc.data.source import Frames, choose, need_entries, need_file
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 CAMERAS = "metadata_camera_parameters.csv"
 IMAGES = "metadata_images_split_scene_v1.csv"

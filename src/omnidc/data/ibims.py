@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.io
 
-from omnidc.data.decode import broken_file, read_lines, valid
+from omnidc.data.decode import read_lines, valid
 from omnidc.data.source import Frames, need_entries, need_file
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 
 def open_frames(root: Path, *, masks: bool = False) -> Frames:

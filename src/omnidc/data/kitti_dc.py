@@ -22,11 +22,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import Depth, broken_file, read_depth, read_image, read_numbers, valid
+from omnidc.data.decode import Depth, read_depth, read_image, read_numbers, valid
 from omnidc.data.resample import crop_camera
 from omnidc.data.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 TEST_FRAMES = 749
 LINES = 64

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import broken_file, read_image, read_numbers
+from omnidc.data.decode import read_image, read_numbers
 from omnidc.data.source import Frames, first_folder, need_entries, positive, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
-from omnidc.outputs.depth_io import CODECS, read_depth
+from omnidc.io.depth import CODECS, read_depth
+from omnidc.io.files import broken_file
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".ppm", ".bmp", ".webp", ".tif", ".tiff")
 Entry = tuple[Path, Path, "Path | None"]

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
 from omnidc.frame import Frame
+from omnidc.io.files import atomic_path
 
 VERSION = 1
 JPEG_QUALITY = 95

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from omnidc.data.decode import broken_file, camera, read_depth, read_image, valid
+from omnidc.data.decode import camera, read_depth, read_image, valid
 from omnidc.data.source import Frames, need_entries, nested, safe_name
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 MAX_DEPTH = 100.0
 # Columns: OpenCV's right, down and forward axes in the camera's north-east-down axes.

@@ -22,11 +22,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.decode import broken_file, camera, valid
+from omnidc.data.decode import camera, valid
 from omnidc.data.source import Frames, need_entries, need_file, positive
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
 from omnidc.frame import Frame
+from omnidc.io.files import atomic_path, broken_file
 
 KEYS = ("rgb", "dep", "gt", "K")
 # All that a pickled dict of arrays and numbers names besides numpy.ndarray and numpy.dtype. NumPy 1 and 2 keep the two

@@ -15,10 +15,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from omnidc.data.decode import broken_file, read_depth, read_image, read_lines, read_numbers, valid
+from omnidc.data.decode import read_depth, read_image, read_lines, read_numbers, valid
 from omnidc.data.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
+from omnidc.io.files import broken_file
 
 LISTS = ("image", "sparse_depth", "ground_truth", "intrinsics")
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
 from omnidc.geometry.surface import depth_normals
+from omnidc.io.files import atomic_path
 from omnidc.outputs.views import View, place_image
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import depth_normals, surface_mask
-from omnidc.images import read_image
-from omnidc.outputs.ply import write_points
+from omnidc.io.images import read_image
+from omnidc.io.pointcloud import write_points
 from omnidc.outputs.views import View, common_unit
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.files import atomic_path
-from omnidc.outputs.depth_io import write_depth
-from omnidc.outputs.ply import write_points
+from omnidc.io.depth import write_depth
+from omnidc.io.files import atomic_path
+from omnidc.io.pointcloud import write_points
 from omnidc.outputs.views import View, common_unit, place_image
 
 UNIT_FACTOR = 1e-3

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from omnidc.errors import FileError
-from omnidc.files import atomic_path
 from omnidc.outputs.preview import Scale, draw_points
 
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
@@ -57,14 +52,6 @@ def error_map(
     out = np.where(t > 0, white + (red - white) * t, white + (blue - white) * -t)
     out[~known] = 0
     return np.asarray(out, dtype=np.uint8)
-
-
-def write_picture(path: Path, picture: Picture) -> None:
-    """Write a picture by its suffix; JPEG at a quality that does not cost detail."""
-    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"):
-        raise FileError(f"{path} has no suffix of a picture; write .png or .jpg.")
-    with atomic_path(path) as temporary:
-        Image.fromarray(picture).save(temporary, quality=95)
 
 
 def _as_wide(picture: Picture, width: int) -> Picture:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
-from omnidc.outputs.depth_io import write_depth
+from omnidc.io.depth import write_depth
+from omnidc.io.files import atomic_path
 from omnidc.outputs.views import View, place_image
 
 # 3DGS divides the stored number by 65536, then applies scale and offset.

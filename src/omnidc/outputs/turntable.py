@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 Picture = npt.NDArray[np.uint8]
 GROUND = 255

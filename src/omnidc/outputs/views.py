@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from omnidc.frame import Frame
 from omnidc.geometry.camera import Picture, shrink, shrink_size
 from omnidc.geometry.rasterize import scatter
 from omnidc.geometry.transforms import Array, inverse
-from omnidc.images import SUFFIXES
-from omnidc.sensors.images import read_photo
+from omnidc.io.images import SUFFIXES, read_photo
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 

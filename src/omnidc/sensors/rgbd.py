@@ -23,9 +23,9 @@ from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
 from omnidc.geometry.rasterize import Map, register, spread
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
-from omnidc.outputs.depth_io import CODECS, read_depth
-from omnidc.sensors.calibration import Calibration, camera_of, read_matrix, read_table, read_text
-from omnidc.sensors.images import find_images, natural, read_photo
+from omnidc.io.calibration import Calibration, camera_of, read_matrix, read_table, read_text
+from omnidc.io.depth import CODECS, read_depth
+from omnidc.io.images import find_images, natural, read_photo
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 

@@ -22,7 +22,7 @@ from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
 from omnidc.geometry.rasterize import Map, register, scatter
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, transform
-from omnidc.sensors.calibration import Calibration
+from omnidc.io.calibration import Calibration
 from omnidc.sensors.lidar import check_projection
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.rgbd import closest_gap, nearest_stamps

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from omnidc.completer import Inputs, prepare
 from omnidc.completer.inputs import as_image
 from omnidc.errors import InputError, OmnidcError
-from omnidc.outputs.depth_io import CODECS
+from omnidc.io.depth import CODECS
 from omnidc.web.problems import TooLargeError
 from omnidc.web.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Depth to points and surfaces: cameras, the edge filter, PLY and GLB."""
+"""Depth maps as textured surfaces: GLB, the container of glTF 2.0."""
 
 from __future__ import annotations
 
@@ -11,50 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
-from omnidc.geometry.camera import check_intrinsics, unproject
+from omnidc.errors import InputError
+from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import kept_pixels
+from omnidc.io.files import atomic_path
 
 Array = npt.NDArray[Any]
 
 # Beyond this many vertices a GLB becomes too heavy for viewers; the grid is thinned to it.
 GLB_VERTICES = 1_500_000
-
-
-def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
-    """A camera matrix from a text, npy or JSON file (keys fx, fy, cx, cy or fl_x, fl_y, cx, cy, or K)."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileError(f"{path} does not exist; give --intrinsics as fx,fy,cx,cy or as a file.")
-    try:
-        if path.suffix.lower() == ".npy":
-            values = np.load(path, allow_pickle=False)
-        elif path.suffix.lower() == ".json":
-            values = _intrinsics_of_json(json.loads(path.read_text(encoding="utf-8")))
-        else:
-            values = np.array([float(x) for x in path.read_text(encoding="utf-8").replace(",", " ").split()])
-            values = values.reshape({9: (3, 3), 16: (4, 4)}.get(values.size, (-1,)))
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise FileError(
-            f"{path} holds no camera: write fx fy cx cy, nine numbers of a 3x3 matrix, or JSON with these names."
-        ) from error
-    return check_intrinsics(values)
-
-
-def _intrinsics_of_json(data: Any) -> Array:
-    if isinstance(data, dict):
-        for four in (("fx", "fy", "cx", "cy"), ("fl_x", "fl_y", "cx", "cy")):
-            if all(name in data for name in four):
-                return np.array([float(data[name]) for name in four])
-        names = [name for name in ("K", "intrinsics", "camera_matrix", "intrinsic_matrix") if name in data]
-        if not names:
-            raise KeyError("K")
-        data = data[names[0]]
-        if isinstance(data, dict):
-            return _intrinsics_of_json(data)
-    values = np.array(data, np.float64)
-    return values.reshape(3, 3) if values.size == 9 else values
 
 
 def write_glb(

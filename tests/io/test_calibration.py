@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omnidc.errors import FileError, InputError
-from omnidc.sensors.calibration import Calibration, kitti_object, kitti_raw, read_calibration
+from omnidc.io.calibration import Calibration, kitti_object, kitti_raw, read_calibration
 
 R = cv2.Rodrigues(np.array([0.1, -0.2, 0.3]))[0]
 T = np.vstack([np.hstack([R, [[0.1], [0.2], [0.3]]]), [[0, 0, 0, 1]]])

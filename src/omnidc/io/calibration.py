@@ -1,4 +1,4 @@
-"""Calibration files: KITTI text, and a small YAML or JSON of our own (docs/bridges.md shows one).
+"""Calibration files: bare intrinsics, KITTI text, and a small YAML or JSON of our own (docs/bridges.md shows one).
 
 {"K": [[fx, 0, cx], [0, fy, cy], [0, 0, 1]],        or {"fx": .., "fy": .., "cx": .., "cy": ..}
  "distortion": [k1, k2, p1, p2, k3],                 optional, OpenCV; with "model": "fisheye" k1 .. k4
@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.geometry.camera import intrinsics_matrix, scale_intrinsics
+from omnidc.geometry.camera import check_intrinsics, intrinsics_matrix, scale_intrinsics
 from omnidc.geometry.transforms import Array, inverse, rigid
 
 
@@ -193,3 +194,38 @@ def read_calibration(path: Path, sensor: str = "lidar", camera: int = 2) -> Cali
     if path.name in ("calib_cam_to_cam.txt", "calib_velo_to_cam.txt"):
         return kitti_raw(path.parent, camera)
     return kitti_object(path, camera)
+
+
+def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
+    """A camera matrix from a text, npy or JSON file (keys fx, fy, cx, cy or fl_x, fl_y, cx, cy, or K)."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileError(f"{path} does not exist; give --intrinsics as fx,fy,cx,cy or as a file.")
+    try:
+        if path.suffix.lower() == ".npy":
+            values = np.load(path, allow_pickle=False)
+        elif path.suffix.lower() == ".json":
+            values = _intrinsics_of_json(json.loads(path.read_text(encoding="utf-8")))
+        else:
+            values = np.array([float(x) for x in path.read_text(encoding="utf-8").replace(",", " ").split()])
+            values = values.reshape({9: (3, 3), 16: (4, 4)}.get(values.size, (-1,)))
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise FileError(
+            f"{path} holds no camera: write fx fy cx cy, nine numbers of a 3x3 matrix, or JSON with these names."
+        ) from error
+    return check_intrinsics(values)
+
+
+def _intrinsics_of_json(data: Any) -> Array:
+    if isinstance(data, dict):
+        for four in (("fx", "fy", "cx", "cy"), ("fl_x", "fl_y", "cx", "cy")):
+            if all(name in data for name in four):
+                return np.array([float(data[name]) for name in four])
+        names = [name for name in ("K", "intrinsics", "camera_matrix", "intrinsic_matrix") if name in data]
+        if not names:
+            raise KeyError("K")
+        data = data[names[0]]
+        if isinstance(data, dict):
+            return _intrinsics_of_json(data)
+    values = np.array(data, np.float64)
+    return values.reshape(3, 3) if values.size == 9 else values

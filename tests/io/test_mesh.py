@@ -10,8 +10,9 @@ import trimesh
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.camera import check_intrinsics, ray_to_z, unproject
 from omnidc.geometry.surface import surface_mask
-from omnidc.outputs.ply import write_ply
-from omnidc.outputs.pointcloud import read_intrinsics, write_glb
+from omnidc.io.calibration import read_intrinsics
+from omnidc.io.mesh import write_glb
+from omnidc.io.pointcloud import write_ply
 
 K = np.array([[100.0, 0, 31.5], [0, 110.0, 23.5], [0, 0, 1]])
 SHAPE = (48, 64)

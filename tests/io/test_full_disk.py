@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omnidc.outputs.depth_io import CODECS
+from omnidc.io.depth import CODECS
 
 # The kernel refuses to let any file grow beyond 2 kB, as a full disk would half-way.
 CODE = """
@@ -12,9 +12,9 @@ import resource, signal
 from pathlib import Path
 import cv2, numpy as np, OpenEXR, PIL.Image
 from omnidc.errors import FileError
-from omnidc.outputs.depth_io import write_depth
-from omnidc.outputs.ply import write_ply
-from omnidc.outputs.pointcloud import write_glb
+from omnidc.io.depth import write_depth
+from omnidc.io.pointcloud import write_ply
+from omnidc.io.mesh import write_glb
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))

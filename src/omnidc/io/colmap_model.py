@@ -1,7 +1,7 @@
 """The part of a COLMAP model that sparse depth needs: cameras, poses, and which points each image observed.
 
 Text (cameras.txt, images.txt, points3D.txt) and binary (.bin) models. Pixel coordinates are COLMAP's: the centre of
-the first pixel is (0.5, 0.5). `omnidc.sensors` has the reader for users' own models; this one serves datasets only.
+the first pixel is (0.5, 0.5). `omnidc.sensors.colmap` reads users' own models; this reader needs no pycolmap.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from omnidc.data.decode import broken_file
 from omnidc.errors import FileError
+from omnidc.io.files import broken_file
 
 Array = npt.NDArray[np.float64]
 

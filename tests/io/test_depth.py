@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from omnidc.errors import FileError, InputError
-from omnidc.outputs.depth_io import CODECS, read_depth, write_depth
+from omnidc.io.depth import CODECS, read_depth, write_depth
 
 
 @pytest.fixture

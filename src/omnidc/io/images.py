@@ -1,4 +1,4 @@
-"""Photographs in: whatever a user has becomes uint8 [H, W, 3] RGB."""
+"""Photographs: finding, reading and writing them, as uint8 [H, W, 3] RGB."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
+from omnidc.io.files import atomic_path
+
+Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -80,3 +83,41 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         return np.asarray(np.rint(np.clip(array, 0, 1) * 255), np.uint8)
     bits = next(bits for bits in (8, 10, 12, 14, 16) if high < 2**bits)
     return np.asarray(array.astype(np.uint32) >> (bits - 8), np.uint8)
+
+
+def read_photo(path: Path) -> Picture:
+    """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
+    return np.array(read_image(path, turn=False))  # a copy: arrays of Pillow cannot be written to
+
+
+def find_images(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the photographs of a folder in natural order of their names."""
+    if not folder.is_dir():
+        raise FileError(f"There is no folder {folder}; check the path.")
+    found = [path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES]
+    return sorted(found, key=lambda path: natural(path.name))
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Sort key under which frame2 comes before frame10."""
+    parts: list[tuple[int, int, str]] = []
+    digits = ""
+    for letter in name + "\0":
+        if letter.isdecimal():
+            digits += letter
+            continue
+        if digits:
+            parts.append((0, int(digits), ""))
+            digits = ""
+        parts.append((1, 0, letter))
+    return parts
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write a picture by its suffix; JPEG at a quality that does not cost detail."""
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"):
+        raise FileError(f"{path} has no suffix of a picture; write .png or .jpg.")
+    from PIL import Image
+
+    with atomic_path(path) as temporary:
+        Image.fromarray(picture).save(temporary, quality=95)

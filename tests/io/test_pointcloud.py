@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from omnidc.errors import FileError, InputError
-from omnidc.sensors.clouds import lzf_decompress, read_cloud
+from omnidc.io.pointcloud import lzf_decompress, read_cloud
 
 POINTS = np.random.default_rng(0).uniform(-20, 20, (50, 3)).astype(np.float32)
 PCD = (

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 Array = npt.NDArray[Any]
 StrPath = str | os.PathLike[str]

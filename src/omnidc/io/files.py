@@ -1,14 +1,16 @@
-"""Writing files so that none is ever seen half-written."""
+"""Writing files so that none is ever seen half-written; damaged files as one sentence."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from omnidc.errors import FileError
+from omnidc.errors import FileError, OmnidcError
 
 
 @contextmanager
@@ -37,3 +39,20 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def broken_file(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a decoder raises into one sentence: a damaged file is the file's fault, not the program's."""
+    try:
+        yield
+    except OmnidcError:
+        raise
+    except Exception as error:  # decoders have exceptions of their own (zip, zlib, MATLAB, csv, struct)
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
+
+
+def write_json(path: Path, data: Any) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from omnidc.errors import FileError, InputError
-from omnidc.images import as_rgb, read_image
+from omnidc.io.images import as_rgb, read_image
 
 RGB = np.random.default_rng(0).integers(0, 256, (7, 9, 3)).astype(np.uint8)
 
