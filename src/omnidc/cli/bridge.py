@@ -79,7 +79,8 @@ def check(source: Source, path: Path, every: int = 1) -> None:
     import numpy as np
 
     from omnidc.io.images import write_picture
-    from omnidc.outputs.overlay import point_overlay, sheet
+    from omnidc.viz.overlay import point_overlay
+    from omnidc.viz.panels import sheet
 
     _print_notes(source)
     names = names_of(source, every)
@@ -194,12 +195,12 @@ def _save(result: Completion, frame: Frame, job: Job) -> None:
             result.save_maps(path)
             if result.uncertainty is not None:
                 from omnidc.io.images import write_picture
-                from omnidc.outputs.overlay import uncertainty_overlay
+                from omnidc.viz.overlay import uncertainty_overlay
 
                 doubt = uncertainty_overlay(frame.image, result.depth, result.uncertainty)
                 write_picture(path.with_name(path.name.replace("_confidence.npz", "_doubt.jpg")), doubt)
         elif path.name.endswith("_turntable.jpg"):
-            from omnidc.outputs.turntable import turntable, write_turntable
+            from omnidc.viz.orbit import turntable, write_turntable
 
             write_turntable(path, turntable(*result.points(keep_edges=job.keep_edges)))
         else:
@@ -286,7 +287,7 @@ def fuse_views(views: list[View], path: Path, tolerance: float, keep_edges: bool
 
     from omnidc.errors import InputError
     from omnidc.outputs.fuse import fuse, pixel_size, thin, write_cloud
-    from omnidc.outputs.turntable import turntable, write_turntable
+    from omnidc.viz.orbit import turntable, write_turntable
 
     with tqdm(total=len(views), unit="view", dynamic_ncols=True) as bar:
         cloud = fuse(views, tolerance=tolerance, keep_edges=keep_edges, progress=lambda name: _step(bar))

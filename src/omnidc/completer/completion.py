@@ -18,7 +18,7 @@ from omnidc.io.depth import CODECS, write_depth
 from omnidc.io.files import atomic_path, write_json
 from omnidc.io.mesh import write_glb
 from omnidc.io.pointcloud import write_ply
-from omnidc.outputs.preview import preview
+from omnidc.viz.preview import preview
 
 FloatMap = npt.NDArray[np.float32]
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.outputs.preview import Scale, colorize, draw_points, preview
+from omnidc.viz.colormap import Scale, colorize
+from omnidc.viz.preview import draw_points, preview
 
 
 @given(st.floats(1e-5, 1e5), st.floats(1.0, 1e4))
