@@ -17,7 +17,7 @@ from omnidc.cli.models import load_model
 if TYPE_CHECKING:
     from omnidc.completer import Completion, DepthCompleter
     from omnidc.frame import Frame
-    from omnidc.outputs.views import View
+    from omnidc.interop.views import View
     from omnidc.sensors.source import Source
 
 EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
@@ -243,7 +243,7 @@ def _report(name: str, result: Completion, frame: Frame, write: Any) -> None:
 def _view(name: str, record: dict[str, Any], output: Path) -> View:
     import numpy as np
 
-    from omnidc.outputs.views import View
+    from omnidc.interop.views import View
 
     maps = output / f"{name}_confidence.npz"
     doubt = None
@@ -286,7 +286,7 @@ def fuse_views(views: list[View], path: Path, tolerance: float, keep_edges: bool
     from tqdm import tqdm
 
     from omnidc.errors import InputError
-    from omnidc.outputs.fuse import fuse, pixel_size, thin, write_cloud
+    from omnidc.interop.fusion import fuse, pixel_size, thin, write_cloud
     from omnidc.viz.orbit import turntable, write_turntable
 
     with tqdm(total=len(views), unit="view", dynamic_ncols=True) as bar:

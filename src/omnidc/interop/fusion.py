@@ -13,9 +13,9 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import depth_normals, surface_mask
+from omnidc.interop.views import View, common_unit
 from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
-from omnidc.outputs.views import View, common_unit
 
 
 @dataclass

@@ -10,9 +10,9 @@ import pytest
 from posed_views import SIZE, K, turned, wall_views
 
 from omnidc.errors import InputError
-from omnidc.outputs.nerfstudio import write_nerfstudio
-from omnidc.outputs.splats import write_dn_splatter, write_inria
-from omnidc.outputs.views import common_unit
+from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
+from omnidc.interop.nerfstudio import write_nerfstudio
+from omnidc.interop.views import common_unit
 
 
 def test_inria_inverse_depth_reads_back_as_the_trainer_reads_it(tmp_path: Path) -> None:

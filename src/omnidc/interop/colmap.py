@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.surface import depth_normals
+from omnidc.interop.views import View, place_image
 from omnidc.io.files import atomic_path
-from omnidc.outputs.views import View, place_image
 
 
 def write_map(

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
+from omnidc.interop.views import View, common_unit, place_image
 from omnidc.io.depth import write_depth
 from omnidc.io.files import atomic_path
 from omnidc.io.pointcloud import write_points
-from omnidc.outputs.views import View, common_unit, place_image
 
 UNIT_FACTOR = 1e-3
 OPENCV_TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])

@@ -8,7 +8,7 @@ from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.surface import depth_normals
-from omnidc.outputs.colmap_dense import read_map, write_dense, write_map
+from omnidc.interop.colmap import read_map, write_dense, write_map
 
 
 def test_maps_have_colmaps_byte_layout(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import InputError
-from omnidc.outputs.fuse import Cloud, agreement, fuse, neighbours, pixel_size, thin, write_cloud
+from omnidc.interop.fusion import Cloud, agreement, fuse, neighbours, pixel_size, thin, write_cloud
 
 
 def test_views_that_agree_give_their_common_surface(tmp_path: Path) -> None:

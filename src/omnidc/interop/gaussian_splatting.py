@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
+from omnidc.interop.views import View, place_image
 from omnidc.io.depth import write_depth
 from omnidc.io.files import atomic_path
-from omnidc.outputs.views import View, place_image
 
 # 3DGS divides the stored number by 65536, then applies scale and offset.
 STEPS = 65536.0
