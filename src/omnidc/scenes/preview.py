@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.shards import open_frames
+from omnidc.datasets.shards import open_frames
 from omnidc.frame import Frame
 from omnidc.io.files import atomic_path
 

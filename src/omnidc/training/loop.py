@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from omnidc.data.mixture import Mixture, Source, split
+from omnidc.datasets.mixture import Mixture, Source, split
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.frame import Frame
 from omnidc.integrate import ConvergenceWarning
