@@ -353,7 +353,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     target.write_bytes(b"the old result")
     code = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "import omnidc.completer, omnidc.cli, omnidc.network.harmonic;"
+        "import omnidc.pipeline, omnidc.cli, omnidc.network.harmonic;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)); omnidc.cli.main()"
     )
     run = subprocess.run(

@@ -15,9 +15,9 @@ from omnidc.cli.complete import FORMATS
 from omnidc.cli.models import load_model
 
 if TYPE_CHECKING:
-    from omnidc.completer import Completion, DepthCompleter
     from omnidc.frame import Frame
     from omnidc.interop.views import View
+    from omnidc.pipeline import Completion, DepthCompleter
     from omnidc.sensors.source import Source
 
 EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
@@ -179,7 +179,7 @@ def _describe(frame: Frame, write: Any) -> None:
 
 
 def _complete(completer: DepthCompleter, frame: Frame, job: Job) -> Completion:
-    from omnidc.completer import prepare
+    from omnidc.pipeline import prepare
 
     given = prepare(frame.image, frame.sparse, frame.intrinsics)
     given.unit = "scene units" if frame.unit == "scene" else frame.unit

@@ -12,7 +12,7 @@ import typer
 from omnidc.cli.models import DeviceOption, ModelOption, load_model
 
 if TYPE_CHECKING:
-    from omnidc.completer import Completion, Inputs
+    from omnidc.pipeline import Completion, Inputs
 
 FORMATS = ("npy", "npz", "png", "exr", "pfm", "tiff", "ply", "glb", "preview")
 
@@ -142,8 +142,8 @@ class _Outputs:
 
     def check_camera(self, known: bool) -> None:
         """Before any work: do the formats need a camera that was not given?"""
-        from omnidc.completer.completion import CLOUD_SUFFIXES, check_suffix
         from omnidc.errors import InputError
+        from omnidc.pipeline.completion import CLOUD_SUFFIXES, check_suffix
 
         for path in self.files:
             check_suffix(path)
@@ -168,7 +168,7 @@ class _Job:
         self.inputs, self.options, self.outputs = inputs, options, outputs
 
     def prepare(self, image: Path, sparse: Path) -> Inputs:
-        from omnidc.completer import prepare
+        from omnidc.pipeline import prepare
 
         return prepare(image, sparse, **self.inputs)
 
@@ -269,9 +269,9 @@ def demo(
     import numpy as np
 
     import omnidc
-    from omnidc.completer import prepare
     from omnidc.io.calibration import read_intrinsics
     from omnidc.io.depth import read_depth
+    from omnidc.pipeline import prepare
 
     folder = Path(omnidc.__file__).parent / "examples"
     names = ("depth.npy", "depth.png", "depth_preview.png", "cloud.ply", "surface.glb", "metadata.json")
@@ -331,7 +331,7 @@ def _describe_picture(file: Path) -> list[str]:
         else:
             import numpy as np
 
-            from omnidc.completer.inputs import Inputs
+            from omnidc.pipeline.prepare import Inputs
 
             height, width = depth.depth.shape
             blank = np.zeros((height, width, 3), np.uint8)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omnidc.completer.keep import SAME_DEPTH, _Layers, draw_near, pass_through
+from omnidc.pipeline.legacy.keep import SAME_DEPTH, _Layers, draw_near, pass_through
 
 
 def measured(depth: np.ndarray, count: int, factor: float | np.ndarray = 1.0) -> np.ndarray:

@@ -15,17 +15,17 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from omnidc.completer.completion import Completion
-from omnidc.completer.enlarge import enlarge, enlarge_depth
-from omnidc.completer.inputs import Inputs, prepare
-from omnidc.completer.keep import draw_near, pass_through
-from omnidc.completer.sharpen import sharpen
-from omnidc.completer.tiles import AUTO_PIXELS, TILE, Output, run
 from omnidc.errors import ConfigError, ConvergenceError, InputError
 from omnidc.geometry.rasterize import move_points
 from omnidc.network.checkpoint import PACKAGED, load_network
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
+from omnidc.pipeline.completion import Completion
+from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.legacy.keep import draw_near, pass_through
+from omnidc.pipeline.legacy.sharpen import sharpen
+from omnidc.pipeline.prepare import Inputs, prepare
+from omnidc.pipeline.tiles import AUTO_PIXELS, TILE, Output, run
 
 KeepInput = Literal["soft", "hard"]
 Tile = int | Literal["auto"] | None

@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 
 import omnidc
-from omnidc.completer import DepthCompleter
 from omnidc.errors import CheckpointError, ConfigError, InputError
 from omnidc.geometry.rasterize import move_points
 from omnidc.io.depth import read_depth, write_depth
 from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
+from omnidc.pipeline import DepthCompleter
 
 CAMERA = (60.0, 60.0, 31.5, 23.5)
 

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidc.completer import sharpen as module
-from omnidc.completer.sharpen import EDGE, MEASURED, NEARBY, RADIUS, SAME_COLOUR, sharpen
+from omnidc.pipeline.legacy import sharpen as module
+from omnidc.pipeline.legacy.sharpen import EDGE, MEASURED, NEARBY, RADIUS, SAME_COLOUR, sharpen
 
 Map = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]

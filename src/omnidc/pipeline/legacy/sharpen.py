@@ -8,7 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from omnidc.completer.completion import FloatMap
+FloatMap = npt.NDArray[np.float32]
+
 
 RADIUS = 2  # pixels: how far a median looks
 NEARBY = 3  # pixels: how far from a depth edge colours count

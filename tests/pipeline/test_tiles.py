@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.completer.tiles import Stitch, run, tiles
 from omnidc.network.checkpoint import load_network
 from omnidc.network.harmonic import HarmonicNetwork
+from omnidc.pipeline.tiles import Stitch, run, tiles
 
 
 def scene(height: int, width: int, points: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

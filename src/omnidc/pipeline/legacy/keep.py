@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnidc.completer.completion import FloatMap
+FloatMap = npt.NDArray[np.float32]
+
 
 REACH = 48.0  # pixels (one standard deviation): corrections reach at most this far around a lonely measurement
 SPACINGS = 4.0  # mean distances of the measurements at which the spreading begins

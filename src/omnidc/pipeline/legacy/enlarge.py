@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.completer.completion import FloatMap
+FloatMap = npt.NDArray[np.float32]
+
 
 EDGE = 1.03  # ratio of the largest and smallest value of neighbouring cells from which they are no one surface
 SAME_COLOUR = 12.0  # of 255 (one standard deviation)
