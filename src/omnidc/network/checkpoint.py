@@ -22,19 +22,19 @@ from safetensors.torch import save
 from torch import Tensor
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
-from omnidc.files import atomic_path
-from omnidc.network import compact
-from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
+from omnidc.io.files import atomic_path
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper import PaperNetwork
 from omnidc.network.prior import DepthAnything
 
 # The "architecture" of a configuration: its dataclass (with to_dict and from_dict) and its network. A network keeps its
 # configuration as `.config` and has no tensors outside its state dict.
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
-    "compact": (CompactConfig, CompactNetwork),
-    "compact-2": (compact.CompactConfig, compact.CompactNetwork),
+    "compact": (legacy.CompactConfig, legacy.CompactNetwork),  # of 0.1
+    "compact-2": (CompactConfig, CompactNetwork),
     "paper": (PaperConfig, PaperNetwork),
 }
 

@@ -12,12 +12,12 @@ from typing import Any
 from safetensors.torch import save
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network import compact as redesigned
-from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper import PaperNetwork
 from omnidc.training.config import NetworkConfig
 
@@ -31,9 +31,9 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     }
     try:
         if config.name == "compact":
-            return CompactNetwork(CompactConfig(**options))
+            return legacy.CompactNetwork(legacy.CompactConfig(**options))
         if config.name == "compact-2":
-            return redesigned.CompactNetwork(redesigned.CompactConfig(**options))
+            return CompactNetwork(CompactConfig(**options))
         if config.name == "paper":
             return PaperNetwork(PaperConfig(**options))
         module, colon, attribute = config.name.partition(":")
