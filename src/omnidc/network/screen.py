@@ -170,7 +170,7 @@ def _side_features(z: Tensor, valid: Tensor, residual: Tensor) -> list[Tensor]:
     n, s, n_far, s_far = _to_blocks(_window_sums(blocks, SIDE_WINDOW), SIDE_WINDOW, z).split(1, dim=1)
     count = (torch.lerp(n - n_far, n_far, beyond) - own).clamp_min(0)
     total = torch.lerp(s - s_far, s_far, beyond) - own * z
-    distance = (z - total / (count + 1e-2)) * (count / (count + 0.5))
+    distance = (z * count - total) / (count + 0.5)
     return [distance.abs().clamp_max(CLIP), count.log1p()]
 
 

@@ -1,0 +1,117 @@
+"""The compact network: what `forward` promises, whatever its weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnidc.network.compact import CompactConfig, CompactNetwork
+
+SMALL = CompactConfig(channels=(8, 8, 12, 12, 16), attention_blocks=1, heads=2, max_side=128)
+
+
+def scene(height: int = 64, width: int = 96, points: float = 0.02, batch: int = 1) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(batch, 3, height, width, generator=generator)
+    depth = 1 + 4 * torch.rand(batch, 1, height, width, generator=generator)
+    return image, depth * (torch.rand(depth.shape, generator=generator) < points)
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids=["cell2", "cell4"])
+def network(request: pytest.FixtureRequest) -> CompactNetwork:
+    torch.manual_seed(0)
+    config = CompactConfig(**{**SMALL.to_dict(), "cell": request.param})
+    network = CompactNetwork(config).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))  # heads start at zero, where every test would pass
+    return network.requires_grad_(False)
+
+
+@pytest.mark.parametrize("size", [(64, 96), (33, 50), (1, 40), (100, 7)])
+def test_forward_any_size_is_finite_and_positive(network: CompactNetwork, size: tuple[int, int]) -> None:
+    out = network(*scene(*size, points=0.1))
+    assert out.scale is not None
+    assert out.sky is not None
+    for values in (out.depth, out.scale, out.sky, out.fields.confidence):
+        assert values.shape == (1, 1, *size)
+        assert torch.isfinite(values).all()
+    assert (out.depth > 0).all()
+    assert (out.scale > 0).all()
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
+def test_forward_scales_with_measurements(network: CompactNetwork, factor: float) -> None:
+    image, sparse = scene()
+    one, scaled = network(image, sparse), network(image, factor * sparse)
+    torch.testing.assert_close(scaled.depth / factor, one.depth, rtol=1e-5, atol=0)
+    torch.testing.assert_close(scaled.scale / factor, one.scale, rtol=1e-5, atol=0)
+
+
+def test_forward_result_does_not_depend_on_batch(network: CompactNetwork) -> None:
+    image, sparse = scene(batch=3)
+    batched = network(image, sparse)
+    for k in (2, 0):
+        alone = network(image[k : k + 1], sparse[k : k + 1])
+        torch.testing.assert_close(batched.depth[k : k + 1], alone.depth, rtol=1e-5, atol=0)
+        torch.testing.assert_close(batched.scale[k : k + 1], alone.scale, rtol=1e-5, atol=0)
+
+
+def test_forward_without_measurements_is_relative_depth(network: CompactNetwork) -> None:
+    image, _ = scene()
+    out = network(image, torch.zeros(1, 1, 64, 96))
+    assert torch.isfinite(out.depth).all()
+    assert float(out.median) == 1.0
+    assert torch.equal(out.fields.confidence, torch.zeros(1, 1, 64, 96))
+
+
+def test_forward_single_measurement_sets_the_scale(network: CompactNetwork) -> None:
+    image, sparse = scene(points=0)
+    sparse[0, 0, 30, 40] = 7.0
+    out = network(image, sparse)
+    assert float(out.depth[0, 0, 30, 40]) == pytest.approx(7.0, rel=0.05)
+
+
+def test_forward_keep_input_passes_through_measurements(network: CompactNetwork) -> None:
+    image, sparse = scene()
+    out = network(image, sparse, keep_input=True)
+    torch.testing.assert_close(out.depth[sparse > 0], sparse[sparse > 0], rtol=1e-5, atol=0)
+
+
+def test_forward_working_size_gives_output_size(network: CompactNetwork) -> None:
+    image, sparse = scene(96, 128)
+    out = network(image, sparse, working_size=(48, 64))
+    assert out.depth.shape == (1, 1, 96, 128)
+    kept = network(image, sparse, working_size=(48, 64), keep_input=True)
+    torch.testing.assert_close(kept.depth[sparse > 0], sparse[sparse > 0], rtol=1e-5, atol=0)
+
+
+def test_forward_last_bits_of_input_change_only_last_bits(network: CompactNetwork) -> None:
+    image, sparse = scene(points=0.2)
+    noise = 1 + 1e-6 * torch.randn(sparse.shape, generator=torch.Generator().manual_seed(1))
+    one, other = network(image, sparse), network(image, sparse * noise)
+    torch.testing.assert_close(other.depth, one.depth, rtol=1e-3, atol=0)
+
+
+def test_forward_gradients_equal_finite_differences() -> None:
+    torch.manual_seed(0)
+    network = CompactNetwork(SMALL).double().eval()
+    image, sparse = (value.double() for value in scene(32, 32, points=0.1))
+    parameters = [p for name, p in network.named_parameters() if "encoder" not in name]
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+
+    def run(image: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
+        out = network(image, sparse)
+        return out.depth, out.scale, out.sky, out.fields.confidence  # type: ignore[return-value]
+
+    inputs = (image.requires_grad_(), *parameters)
+    assert torch.autograd.gradcheck(run, inputs, eps=1e-7, atol=1e-5, rtol=1e-4, fast_mode=True)
+
+
+def test_config_roundtrip_makes_equal_network() -> None:
+    again = CompactConfig.from_dict(SMALL.to_dict())
+    assert again == SMALL
+    assert CompactNetwork(again).state_dict().keys() == CompactNetwork(SMALL).state_dict().keys()
