@@ -19,9 +19,9 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.geometry.rasterize import scatter
+from omnidc.geometry.rasterize import project_to_depth
 from omnidc.pipeline import default_model, load
-from omnidc.sensors.colmap import ColmapModel, Filters, open_model, pinhole_of
+from omnidc.sensors.colmap import ColmapModel, Filters, open_model, undistorted_camera
 from omnidc.sensors.rgbd import Options, open_recording
 
 Map = npt.NDArray[np.float32]
@@ -30,11 +30,11 @@ Map = npt.NDArray[np.float32]
 def sensor_depth(model: ColmapModel, registered: Map, shape: tuple[int, int]) -> Map:
     """Move registered sensor depth, metres, from the photograph's pixels to those of the undistorted image."""
     camera = model.reconstruction.cameras[next(iter(model.reconstruction.cameras))]
-    _, K = pinhole_of(camera)
+    _, K = undistorted_camera(camera)
     rows, columns = np.nonzero(registered > 0)
     rays = camera.cam_from_img(np.stack([columns + 0.5, rows + 0.5], axis=1))
     z = registered[rows, columns].astype(np.float64)[:, None]
-    moved, _ = scatter(np.concatenate([rays * z, z], axis=1), K, shape, footprint=0)
+    moved, _ = project_to_depth(np.concatenate([rays * z, z], axis=1), K, shape, occlusion_window=0)
     return moved
 
 

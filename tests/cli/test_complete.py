@@ -110,7 +110,7 @@ def test_confidence_maps_are_written(cli: Callable[..., Run], tmp_path: Path) ->
 def test_options_reach_the_completer(cli: Callable[..., Run], tmp_path: Path) -> None:
     image, sparse = make_view(tmp_path, shape=(48, 64))
     run = cli(
-        *("complete", image, sparse, "-o", "d.npy", "-o", "d.json", "--keep-input", "hard", "--far", 2.0),
+        *("complete", image, sparse, "-o", "d.npy", "-o", "d.json", "--keep-input", "hard", "--clip-depth", 2.0),
         *("--max-long-side", 32, "--tile", 64, "--ray-depth", "--intrinsics", 60, 60, 31.5, 23.5),
     )
     assert run.code == 0, run.err
@@ -300,7 +300,7 @@ def test_folders_without_pairs(cli: Callable[..., Run], tmp_path: Path) -> None:
         (("--depth-scale", "big"), "--depth-scale"),
         (("--depth-scale", "-1"), "--depth-scale"),
         (("--tile", "x"), "--tile"),
-        (("--far", "0"), "far"),
+        (("--clip-depth", "0"), "clip_depth"),
         (("--ray-depth",), "intrinsics"),
         (("-o", "cloud.ply"), "need the camera"),
         (("-o", "x.docx"), "suffix"),

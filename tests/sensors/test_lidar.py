@@ -8,7 +8,7 @@ from makers import HEIGHT, WIDTH, photo, wall
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.calibration import Calibration
-from omnidc.sensors.lidar import Options, kitti_frames, lidar_frame, paired_frames
+from omnidc.sensors.lidar import LidarOptions, kitti_frames, lidar_frame, paired_frames
 from omnidc.sensors.radar import radar_frame, spread_returns
 
 K = np.array([[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]])
@@ -34,10 +34,11 @@ def test_a_scan_becomes_metres_at_the_right_pixels(tmp_path: Path) -> None:
     assert np.allclose(values, 5.0)
     assert frame.unit == "m"
     assert (
-        lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_long_side=32)).width == 32
+        lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), LidarOptions(max_long_side=32)).width
+        == 32
     )
     with pytest.raises(InputError, match="nearer than 4 m"):
-        lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), Options(max_depth=4.0))
+        lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", Calibration(K, AXES), LidarOptions(max_input_depth=4.0))
 
 
 def test_scans_that_miss_the_camera_say_where_they_went(tmp_path: Path) -> None:
@@ -116,8 +117,8 @@ def test_folders_are_paired_by_name(tmp_path: Path) -> None:
 def test_projection_agrees_with_the_reference_projection_of_kitti(shared: Path) -> None:
     folder = shared / "data" / "formats" / "kitti_object"
     reference = np.load(shared / "data" / "real" / "kittilidar_objvis_000001.npz")
-    for footprint, least in ((0, 1.0), (None, 0.9)):
-        [frame] = kitti_frames(folder, options=Options(footprint=footprint))
+    for occlusion_window, least in ((0, 1.0), (None, 0.9)):
+        [frame] = kitti_frames(folder, options=LidarOptions(occlusion_window=occlusion_window))
         assert frame.sparse is not None
         both = (frame.sparse > 0) & (reference["depth"] > 0)
         assert both.sum() == (frame.sparse > 0).sum()

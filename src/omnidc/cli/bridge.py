@@ -32,12 +32,12 @@ class Job:
     model: str | None = None
     device: str = "auto"
     keep_input: str = "soft"
-    far: float | None = None
-    keep_edges: bool = False
+    clip_depth: float | None = None
+    keep_flying_pixels: bool = False
     confidence: bool = False
     resume: bool = False
     allow_empty: bool = False
-    every: int = 1
+    frame_step: int = 1
     turntable: bool = False
     exports: list[str] = field(default_factory=list)
     fuse: bool = False
@@ -52,8 +52,8 @@ class Job:
             for name in names:
                 if name not in known:
                     raise ConfigError(f"{flag} {name} is not known: choose from {', '.join(known)}.")
-        if self.every < 1:
-            raise ConfigError(f"--every must be at least 1, not {self.every}.")
+        if self.frame_step < 1:
+            raise ConfigError(f"--frame-step must be at least 1, not {self.frame_step}.")
         if self.posed and "npy" not in self.formats:
             self.formats.append("npy")  # the exports read the results back
 
@@ -70,20 +70,20 @@ class Job:
         return [self.output / f"{name}{suffix}" for suffix in suffixes]
 
 
-def names_of(source: Source, every: int) -> list[str]:
-    return source.names()[::every]
+def names_of(source: Source, frame_step: int) -> list[str]:
+    return source.names()[::frame_step]
 
 
-def check(source: Source, path: Path, every: int = 1) -> None:
+def check(source: Source, path: Path, frame_step: int = 1) -> None:
     """Dry run: draw the points of up to four frames over their photographs and say what was found."""
     import numpy as np
 
     from omnidc.io.images import write_picture
     from omnidc.viz.overlay import point_overlay
-    from omnidc.viz.panels import sheet
+    from omnidc.viz.panels import contact_sheet
 
     _print_notes(source)
-    names = names_of(source, every)
+    names = names_of(source, frame_step)
     chosen = [names[round(i)] for i in np.linspace(0, len(names) - 1, min(4, len(names)))]
     pictures = []
     for name in chosen:
@@ -91,7 +91,7 @@ def check(source: Source, path: Path, every: int = 1) -> None:
         _describe(frame, typer.echo)
         assert frame.sparse is not None
         pictures.append(point_overlay(frame.image, frame.sparse))
-    write_picture(path, pictures[0] if len(pictures) == 1 else sheet(pictures))
+    write_picture(path, pictures[0] if len(pictures) == 1 else contact_sheet(pictures))
     typer.echo(f"wrote {path}: the colours (near red, far blue) should follow the things in the photograph.")
 
 
@@ -103,7 +103,7 @@ def run(source: Source, job: Job) -> list[View]:
     from omnidc.io.files import write_json
 
     _print_notes(source)
-    names = names_of(source, job.every)
+    names = names_of(source, job.frame_step)
     metadata = job.output / "metadata.json"
     records: dict[str, Any] = _read_records(metadata) if job.resume else {}
     todo = [name for name in names if name not in records or not _complete_on_disk(records[name], job, name)]
@@ -171,7 +171,7 @@ def _describe(frame: Frame, write: Any) -> None:
     if "scale" in frame.extra:
         write(f"  unit: {frame.extra['scale']}")
     if "points" in frame.extra:
-        write(f"  {frame.extra['points'].sentence()}")
+        write(f"  {frame.extra['points'].summary()}")
     for note in frame.extra.get("notes", []):
         write(f"  note: {note}")
     for warning in frame.extra.get("warnings", []):
@@ -185,7 +185,7 @@ def _complete(completer: DepthCompleter, frame: Frame, job: Job) -> Completion:
     given.unit = "scene units" if frame.unit == "scene" else frame.unit
     given.note = "the reader's unit"
     keep: Any = job.keep_input
-    [result] = completer.complete_inputs([given], keep_input=keep, far=job.far)
+    [result] = completer.complete_inputs([given], keep_input=keep, far=job.clip_depth)
     return result
 
 
@@ -202,9 +202,9 @@ def _save(result: Completion, frame: Frame, job: Job) -> None:
         elif path.name.endswith("_turntable.jpg"):
             from omnidc.viz.orbit import turntable, write_turntable
 
-            write_turntable(path, turntable(*result.points(keep_edges=job.keep_edges)))
+            write_turntable(path, turntable(*result.points(keep_flying_pixels=job.keep_flying_pixels)))
         else:
-            result.save(path, keep_edges=job.keep_edges)
+            result.save(path, keep_flying_pixels=job.keep_flying_pixels)
     if job.posed and frame.pose is not None:
         from omnidc.io.images import write_picture
 
@@ -281,23 +281,25 @@ def finished(output: Path) -> Iterator[tuple[float, Any, Any, str]]:
         yield stamp, depth, np.asarray(record["intrinsics"], dtype=np.float64), record["frame_id"]
 
 
-def fuse_views(views: list[View], path: Path, tolerance: float, keep_edges: bool) -> None:
+def fuse_views(views: list[View], path: Path, tolerance: float, keep_flying_pixels: bool) -> None:
     """Write the fused cloud and a turntable of it."""
     from tqdm import tqdm
 
     from omnidc.errors import InputError
-    from omnidc.interop.fusion import fuse, pixel_size, thin, write_cloud
+    from omnidc.interop.fusion import fuse, pixel_size, voxel_downsample, write_cloud
     from omnidc.viz.orbit import turntable, write_turntable
 
     with tqdm(total=len(views), unit="view", dynamic_ncols=True) as bar:
-        cloud = fuse(views, tolerance=tolerance, keep_edges=keep_edges, progress=lambda name: _step(bar))
+        cloud = fuse(
+            views, tolerance=tolerance, keep_flying_pixels=keep_flying_pixels, progress=lambda name: _step(bar)
+        )
     total = sum(view.size[0] * view.size[1] for view in views)
     if not len(cloud.points):
         raise InputError(
             f"No point is seen alike by three views within {tolerance:.0%}; raise --fuse-tolerance or check the poses."
         )
     share = len(cloud.points) / total
-    cloud = thin(cloud, pixel_size(views))
+    cloud = voxel_downsample(cloud, pixel_size(views))
     write_cloud(path, cloud)
     upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
     write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))

@@ -69,12 +69,14 @@ def complete(
         int | None, typer.Option(help="Compute larger images at this size; without it, at what suits the model.")
     ] = None,
     tile: Annotated[str, typer.Option(help='Side of tiles for large images: "auto", "none" or pixels.')] = "auto",
-    far: Annotated[float | None, typer.Option(help="Largest depth in the result.")] = None,
+    clip_depth: Annotated[float | None, typer.Option(help="Largest depth in the result.")] = None,
     confidence: Annotated[
         Path | None,
         typer.Option(help="Write the confidence maps here: npz (both) or a depth format (uncertainty); or a folder."),
     ] = None,
-    keep_edges: Annotated[bool, typer.Option("--keep-edges", help="Keep flying pixels in ply and glb.")] = False,
+    keep_flying_pixels: Annotated[
+        bool, typer.Option("--keep-flying-pixels", help="Keep flying pixels in ply and glb.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Folders: skip what is already done.")] = False,
     model: ModelOption = None,
     device: DeviceOption = "auto",
@@ -83,7 +85,7 @@ def complete(
     from omnidc.errors import ConfigError, FileError
 
     camera_matrix = _camera(intrinsics, camera)
-    outputs = _Outputs(output, formats, confidence, png_scale, keep_edges)
+    outputs = _Outputs(output, formats, confidence, png_scale, keep_flying_pixels)
     job = _Job(
         inputs={
             "intrinsics": camera_matrix,
@@ -95,7 +97,7 @@ def complete(
             "keep_input": keep_input.value,
             "max_long_side": max_long_side,
             "tile": _tile(tile),
-            "far": far,
+            "far": clip_depth,
         },
         outputs=outputs,
     )
@@ -121,11 +123,11 @@ class _Outputs:
         formats: list[str] | None,
         confidence: Path | None,
         png_scale: float | None,
-        keep_edges: bool,
+        keep_flying_pixels: bool,
     ) -> None:
         from omnidc.errors import ConfigError
 
-        self.confidence, self.png_scale, self.keep_edges = confidence, png_scale, keep_edges
+        self.confidence, self.png_scale, self.keep_flying_pixels = confidence, png_scale, keep_flying_pixels
         given = output or []
         self.files = [path for path in given if path.suffix and not path.is_dir()]
         folders = [path for path in given if path not in self.files]
@@ -158,7 +160,7 @@ class _Outputs:
     def save(self, result: Completion, paths: list[Path]) -> None:
         for path in paths:
             scale = self.png_scale if path.suffix.lower() == ".png" else None
-            result.save(path, scale=scale, keep_edges=self.keep_edges)
+            result.save(path, scale=scale, keep_flying_pixels=self.keep_flying_pixels)
 
 
 class _Job:

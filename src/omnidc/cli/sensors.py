@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
 Check = Annotated[
-    Path | None, typer.Option("--check", help="Only draw the points over the photographs into this picture.")
+    Path | None, typer.Option("--overlay", help="Only draw the points over the photographs into this picture.")
 ]
 Formats = Annotated[
     list[str] | None, typer.Option("--format", "-f", help=f"What to write (repeatable): {', '.join(FORMATS)}.")
 ]
 MaxSide = Annotated[int | None, typer.Option(help="Shrink images to this; results have the smaller size.")]
 KeepInput = Annotated[str, typer.Option(help="soft: the network may overrule points; hard: pass through all of them.")]
-Far = Annotated[float | None, typer.Option(help="Largest depth in the result.")]
-KeepEdges = Annotated[bool, typer.Option("--keep-edges", help="Keep flying pixels at depth edges.")]
+ClipDepth = Annotated[float | None, typer.Option(help="Largest depth in the result.")]
+KeepFlyingPixels = Annotated[bool, typer.Option("--keep-flying-pixels", help="Keep flying pixels at depth edges.")]
 Confidence = Annotated[bool, typer.Option("--confidence", help="Also write uncertainty and input confidence (npz).")]
 Resume = Annotated[bool, typer.Option("--resume", help="Skip frames that are already done.")]
-Every = Annotated[int, typer.Option(help="Take every n-th frame.")]
+FrameStep = Annotated[int, typer.Option(help="Take every n-th frame.")]
 Turntable = Annotated[bool, typer.Option("--turntable", help="Also write each cloud seen from eight sides.")]
-Footprint = Annotated[
+OcclusionWindow = Annotated[
     int | None,
     typer.Option(help="Window of the hidden-point test in pixels; default: from the density; 0 keeps all points."),
 ]
@@ -61,7 +61,7 @@ def colmap(
     observed_only: Annotated[
         bool, typer.Option("--observed-only", help="Per image only the points that COLMAP matched in it.")
     ] = False,
-    footprint: Footprint = None,
+    occlusion_window: OcclusionWindow = None,
     run_sfm: Annotated[
         bool, typer.Option("--run-sfm", help="Make the model first, from the photographs; MODEL is its new folder.")
     ] = False,
@@ -73,11 +73,11 @@ def colmap(
     fuse_tolerance: FuseTolerance = 0.03,
     check_picture: Check = None,
     max_long_side: MaxSide = None,
-    every: Every = 1,
+    frame_step: FrameStep = 1,
     formats: Formats = None,
     keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
+    clip_depth: ClipDepth = None,
+    keep_flying_pixels: KeepFlyingPixels = False,
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
@@ -89,21 +89,24 @@ def colmap(
     from omnidc.sensors.colmap import run_sfm as structure_from_motion
 
     job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, clip_depth=clip_depth,
+        keep_flying_pixels=keep_flying_pixels, confidence=confidence, turntable=turntable, resume=resume,
+        frame_step=frame_step,
         allow_empty=allow_empty, exports=export or [], fuse=fuse,
     )  # fmt: skip
     if run_sfm:
         model_folder = structure_from_motion(images, model_folder, lambda text: typer.echo(f"sfm: {text}"))
-    opened = open_model(model_folder, images, Filters(min_track, max_error, observed_only, footprint), max_long_side)
+    opened = open_model(
+        model_folder, images, Filters(min_track, max_error, observed_only, occlusion_window), max_long_side
+    )
     source = opened.source()
     if check_picture is not None:
-        check(source, check_picture, every)
+        check(source, check_picture, frame_step)
         return
     views = run(source, job)
     _export(views, job, opened)
     if fuse:
-        fuse_views(views, output / "fused.ply", fuse_tolerance, keep_edges)
+        fuse_views(views, output / "fused.ply", fuse_tolerance, keep_flying_pixels)
 
 
 def _export(views: list[View], job: Job, model: ColmapModel | None) -> None:
@@ -142,15 +145,15 @@ def lidar(
     output: Output = Path("omnidc_lidar"),
     camera: Camera = 2,
     columns: Columns = None,
-    footprint: Footprint = None,
-    max_depth: Annotated[float | None, typer.Option(help="Ignore points farther than this, metres.")] = None,
+    occlusion_window: OcclusionWindow = None,
+    max_input_depth: Annotated[float | None, typer.Option(help="Ignore points farther than this, metres.")] = None,
     check_picture: Check = None,
     max_long_side: MaxSide = None,
-    every: Every = 1,
+    frame_step: FrameStep = 1,
     formats: Formats = None,
     keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
+    clip_depth: ClipDepth = None,
+    keep_flying_pixels: KeepFlyingPixels = False,
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
@@ -162,14 +165,15 @@ def lidar(
 
     from omnidc.errors import ConfigError
     from omnidc.io.calibration import read_calibration
-    from omnidc.sensors.lidar import Options, kitti_frames, lidar_frame, paired_frames
+    from omnidc.sensors.lidar import LidarOptions, kitti_frames, lidar_frame, paired_frames
     from omnidc.sensors.source import Source
 
     job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, clip_depth=clip_depth,
+        keep_flying_pixels=keep_flying_pixels, confidence=confidence, turntable=turntable, resume=resume,
+        frame_step=frame_step,
     )  # fmt: skip
-    options = Options(columns, max_long_side, footprint, max_depth)
+    options = LidarOptions(columns, max_long_side, occlusion_window, max_input_depth)
     if image is None:
         if calib is not None:
             raise ConfigError("Give SCAN and IMAGE with --calib; a KITTI folder alone brings its own calibration.")
@@ -184,7 +188,7 @@ def lidar(
             load = partial(lidar_frame, scan, image, calibration, options)
             source = Source({image.stem: load}, ["depth in metres, as the scan"])
     if check_picture is not None:
-        check(source, check_picture, every)
+        check(source, check_picture, frame_step)
     else:
         run(source, job)
 
@@ -203,8 +207,8 @@ def radar(
     max_long_side: MaxSide = None,
     formats: Formats = None,
     keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
+    clip_depth: ClipDepth = None,
+    keep_flying_pixels: KeepFlyingPixels = False,
     confidence: Confidence = False,
     turntable: Turntable = False,
     model: ModelOption = None,
@@ -218,8 +222,8 @@ def radar(
     from omnidc.sensors.source import Source
 
     job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, clip_depth=clip_depth,
+        keep_flying_pixels=keep_flying_pixels, confidence=confidence, turntable=turntable,
     )  # fmt: skip
     calibration = read_calibration(calib, "radar", camera)
     load = partial(radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, max_long_side)
@@ -240,19 +244,19 @@ def rgbd(
     ] = None,
     confidence_maps: Annotated[Path | None, typer.Option(help="ARKit confidence file or folder.")] = None,
     min_confidence: Annotated[int, typer.Option(help="Least ARKit confidence (0, 1, 2) of a pixel.")] = 2,
-    max_depth: Annotated[float | None, typer.Option(help="Ignore depth beyond this, metres.")] = None,
+    max_input_depth: Annotated[float | None, typer.Option(help="Ignore depth beyond this, metres.")] = None,
     depth_scale: Annotated[float | None, typer.Option(help="Stored numbers per metre, if the layout errs.")] = None,
-    tolerance: Annotated[float, typer.Option(help="Seconds between colour and depth (TUM).")] = 0.02,
+    max_time_diff: Annotated[float, typer.Option(help="Seconds between colour and depth (TUM).")] = 0.02,
     export: Export = None,
     fuse: Fuse = False,
     fuse_tolerance: FuseTolerance = 0.03,
     check_picture: Check = None,
     max_long_side: MaxSide = None,
-    every: Every = 1,
+    frame_step: FrameStep = 1,
     formats: Formats = None,
     keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
+    clip_depth: ClipDepth = None,
+    keep_flying_pixels: KeepFlyingPixels = False,
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
@@ -261,28 +265,31 @@ def rgbd(
 ) -> None:
     """Fill and clean the depth of RGB-D recordings: TUM, ScanNet, 7-Scenes, BOP, ARKit apps, RealSense, Azure."""
     from omnidc.errors import ConfigError
-    from omnidc.sensors.rgbd import Options, open_pairs, open_recording
+    from omnidc.sensors.rgbd import RgbdOptions, open_pairs, open_recording
 
     job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, clip_depth=clip_depth,
+        keep_flying_pixels=keep_flying_pixels, confidence=confidence, turntable=turntable, resume=resume,
+        frame_step=frame_step,
         exports=export or [], fuse=fuse,
     )  # fmt: skip
     for name in job.exports:
         if name != "nerfstudio":
             raise ConfigError(f"--export {name} needs a COLMAP model; for RGB-D recordings use --export nerfstudio.")
-    options = Options(max_long_side, min_confidence, max_depth, keep_edges, depth_scale, tolerance)
+    options = RgbdOptions(
+        max_long_side, min_confidence, max_input_depth, keep_flying_pixels, depth_scale, max_time_diff
+    )
     if depth is None:
         source = open_recording(color, options, layout, calib)
     else:
         source = open_pairs(color, depth, options, calib, confidence_maps)
     if check_picture is not None:
-        check(source, check_picture, every)
+        check(source, check_picture, frame_step)
         return
     views = run(source, job)
     _export(views, job, None)
     if fuse:
-        fuse_views(views, output / "fused.ply", fuse_tolerance, keep_edges)
+        fuse_views(views, output / "fused.ply", fuse_tolerance, keep_flying_pixels)
 
 
 def bag(
@@ -292,20 +299,20 @@ def bag(
     cloud_topic: Annotated[str | None, typer.Option(help="Default: the only PointCloud2 topic.")] = None,
     depth_topic: Annotated[str | None, typer.Option(help="Depth image topic, instead of a cloud.")] = None,
     info_topic: Annotated[str | None, typer.Option(help="Default: camera_info beside the image topic.")] = None,
-    tolerance: Annotated[float, typer.Option(help="Seconds between image and scan.")] = 0.05,
+    max_time_diff: Annotated[float, typer.Option(help="Seconds between image and scan.")] = 0.05,
     calib: Calib = None,
-    to_bag: Annotated[
+    write_bag: Annotated[
         Path | None, typer.Option(help="Also write depth as a bag: FILE.bag (ROS 1) or a folder (ROS 2).")
     ] = None,
     depth_out_topic: Annotated[str, typer.Option(help="Topic of the written depth images.")] = "/omnidc/depth",
-    footprint: Footprint = None,
+    occlusion_window: OcclusionWindow = None,
     check_picture: Check = None,
     max_long_side: MaxSide = None,
-    every: Every = 1,
+    frame_step: FrameStep = 1,
     formats: Formats = None,
     keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
+    clip_depth: ClipDepth = None,
+    keep_flying_pixels: KeepFlyingPixels = False,
     confidence: Confidence = False,
     turntable: Turntable = False,
     resume: Resume = False,
@@ -318,25 +325,26 @@ def bag(
     from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
 
     job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
+        output, formats=formats or [], model=model, device=device, keep_input=keep_input, clip_depth=clip_depth,
+        keep_flying_pixels=keep_flying_pixels, confidence=confidence, turntable=turntable, resume=resume,
+        frame_step=frame_step,
     )  # fmt: skip
-    if to_bag is not None:
-        if to_bag.exists():
-            raise FileError(f"{to_bag} exists already; name another bag with --to-bag.")
+    if write_bag is not None:
+        if write_bag.exists():
+            raise FileError(f"{write_bag} exists already; name another bag with --write-bag.")
         if "npy" not in job.formats:
             job.formats.append("npy")
     calibration = None if calib is None else read_calibration(calib)
     options = BagOptions(
-        image_topic, cloud_topic, depth_topic, info_topic, tolerance, max_long_side, footprint, calibration
+        image_topic, cloud_topic, depth_topic, info_topic, max_time_diff, max_long_side, occlusion_window, calibration
     )
     source = bag_source(path, options)
     if check_picture is not None:
-        check(source, check_picture, every)
+        check(source, check_picture, frame_step)
         return
     run(source, job)
-    if to_bag is not None:
+    if write_bag is not None:
         from omnidc.cli.bridge import finished
 
-        written = write_depth_bag(to_bag, finished(output), depth_out_topic)
-        typer.echo(f"wrote {written} depth images to {depth_out_topic} in {to_bag}")
+        written = write_depth_bag(write_bag, finished(output), depth_out_topic)
+        typer.echo(f"wrote {written} depth images to {depth_out_topic} in {write_bag}")

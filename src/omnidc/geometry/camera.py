@@ -65,15 +65,15 @@ def scale_intrinsics(
     return S @ K
 
 
-def rays(shape: tuple[int, int], intrinsics: Array) -> npt.NDArray[np.float64]:
+def rays(shape: tuple[int, int], intrinsics: npt.NDArray[Any]) -> Array:
     """K⁻¹ (u, v, 1) for every pixel, [H, W, 3] with z = 1."""
     v, u = np.mgrid[: shape[0], : shape[1]].astype(np.float64)
-    return np.stack([u, v, np.ones_like(u)], -1) @ np.linalg.inv(intrinsics).T
+    return np.asarray(np.stack([u, v, np.ones_like(u)], -1) @ np.linalg.inv(intrinsics).T)
 
 
 def ray_to_z(
-    distance: Array,  # [H, W], along the ray, 0 = none
-    intrinsics: Array,
+    distance: npt.NDArray[Any],  # [H, W], along the ray, 0 = none
+    intrinsics: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
     """Depth along the optical axis from distance along the ray: z = d / ‖K⁻¹ (u, v, 1)‖."""
     norm = np.linalg.norm(rays((distance.shape[0], distance.shape[1]), check_intrinsics(intrinsics)), axis=-1)
@@ -81,8 +81,8 @@ def ray_to_z(
 
 
 def unproject(
-    depth: Array,  # [H, W], z-depth
-    intrinsics: Array,
+    depth: npt.NDArray[Any],  # [H, W], z-depth
+    intrinsics: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
     """Points in the camera's frame, [H, W, 3]: x right, y down, z forward."""
     direction = rays((depth.shape[0], depth.shape[1]), check_intrinsics(intrinsics))

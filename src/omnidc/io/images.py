@@ -18,8 +18,8 @@ Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
-def read_image(path: str | os.PathLike[str], *, turn: bool = True) -> npt.NDArray[np.uint8]:
-    """Read a photograph. turn: follow the camera's orientation tag (EXIF), as viewers do."""
+def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.NDArray[np.uint8]:
+    """Read a photograph. apply_exif: follow the camera's orientation tag (EXIF), as viewers do."""
     from PIL import Image, ImageOps
 
     path = Path(path)
@@ -32,7 +32,7 @@ def read_image(path: str | os.PathLike[str], *, turn: bool = True) -> npt.NDArra
             warnings.simplefilter("ignore")
             with Image.open(path) as picture:
                 picture.load()
-                return from_pil(ImageOps.exif_transpose(picture) if turn else picture)
+                return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except PermissionError as error:
@@ -87,7 +87,7 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 def read_photo(path: Path) -> Picture:
     """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
-    return np.array(read_image(path, turn=False))  # a copy: arrays of Pillow cannot be written to
+    return np.array(read_image(path, apply_exif=False))  # a copy: arrays of Pillow cannot be written to
 
 
 def find_images(folder: Path, pattern: str = "*") -> list[Path]:

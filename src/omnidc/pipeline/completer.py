@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from omnidc.errors import ConfigError, ConvergenceError, InputError
-from omnidc.geometry.rasterize import move_points
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.network.checkpoint import PACKAGED, load_network
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
@@ -56,7 +56,7 @@ class DepthCompleter:
         depth_scale: float | None = None,
         ray_depth: bool = False,
         resize_sparse: bool = False,
-        far: float | None = None,
+        clip_depth: float | None = None,
     ) -> Completion: ...
 
     @overload
@@ -72,7 +72,7 @@ class DepthCompleter:
         depth_scale: float | None = None,
         ray_depth: bool = False,
         resize_sparse: bool = False,
-        far: float | None = None,
+        clip_depth: float | None = None,
     ) -> list[Completion]: ...
 
     def complete(
@@ -87,7 +87,7 @@ class DepthCompleter:
         depth_scale: float | None = None,
         ray_depth: bool = False,
         resize_sparse: bool = False,
-        far: float | None = None,
+        clip_depth: float | None = None,
     ) -> Completion | list[Completion]:
         """Complete one view into a `Completion`, or lists of images and sparse maps into a list of them.
 
@@ -101,17 +101,17 @@ class DepthCompleter:
         depth_scale: what stored depth is divided by; None = guessed for integer files, 1 otherwise.
         ray_depth: `sparse` holds distances along the ray, not z-depth.
         resize_sparse: move the points to the image's pixels when only the resolution differs.
-        far: largest depth in the result.
+        clip_depth: largest depth in the result.
         """
         options: dict[str, Any] = {"depth_scale": depth_scale, "ray_depth": ray_depth, "resize_sparse": resize_sparse}
         if not isinstance(image, list | tuple):
             inputs = [prepare(image, sparse, intrinsics, **options)]
-            return self.complete_inputs(inputs, keep_input, max_long_side, tile, far)[0]
+            return self.complete_inputs(inputs, keep_input, max_long_side, tile, clip_depth)[0]
         if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
             raise InputError("A list of images needs a list of as many sparse maps.")
         cameras = intrinsics if _one_each(intrinsics, len(image)) else [intrinsics] * len(image)
         inputs = [prepare(*one, **options) for one in zip(image, sparse, cameras)]
-        return self.complete_inputs(inputs, keep_input, max_long_side, tile, far)
+        return self.complete_inputs(inputs, keep_input, max_long_side, tile, clip_depth)
 
     def complete_inputs(
         self,
@@ -130,11 +130,11 @@ class DepthCompleter:
         keep_input: KeepInput,
         max_long_side: int | None,
         tile: Tile,
-        far: float | None,
+        clip_depth: float | None,
         start: Tensor | None = None,  # [1, 1, h, w], for a single view
     ) -> list[tuple[Completion, Tensor]]:
         """Each result with its log depth [1, 1, h, w], the start for a next frame."""
-        _check_options(keep_input, max_long_side, tile, far)
+        _check_options(keep_input, max_long_side, tile, clip_depth)
         longest = self.network.longest if max_long_side is None else max_long_side
         small = [_shrink(one, longest) for one in inputs]
         groups: dict[tuple[int, int], list[int]] = {}
@@ -150,7 +150,7 @@ class DepthCompleter:
                 points = torch.stack([torch.from_numpy(small[k][1])[None] for k in batch])
                 output = run(self.network, pictures, points, start, side)
                 for position, k in enumerate(batch):
-                    result = self._finish(inputs[k], small[k][0], output, position, keep_input, far, side)
+                    result = self._finish(inputs[k], small[k][0], output, position, keep_input, clip_depth, side)
                     results[k] = result, output.log_depth[position : position + 1]
         return [results[k] for k in range(len(inputs))]
 
@@ -165,7 +165,7 @@ class DepthCompleter:
         output: Output,
         position: int,
         keep_input: KeepInput,
-        far: float | None,
+        clip_depth: float | None,
         side: int | None,
     ) -> Completion:
         depth = output.depth[position, 0].float().numpy()
@@ -176,7 +176,7 @@ class DepthCompleter:
         confidence = np.full(given.sparse.shape, np.nan, np.float32)
         rows, columns = np.nonzero(given.sparse > 0)
         (H, W), (h, w) = given.sparse.shape, picture.shape[:2]
-        y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
+        y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `resize_sparse_nearest` does
         confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
 
         tiny = np.finfo(np.float32).tiny
@@ -184,7 +184,7 @@ class DepthCompleter:
         trusted = np.zeros_like(given.sparse)
         if keep_input == "soft" and self.network.trusted is not None:
             trusted = np.where(confidence > self.network.trusted, given.sparse, np.float32(0))
-        points = move_points(trusted, (h, w))
+        points = resize_sparse_nearest(trusted, (h, w))
         depth = draw_near(depth, points)
         for _ in range(SHARPENED if self.network.sharpen else 0):
             # Among depths that are right already a median chooses better; and it moves what had been drawn near.
@@ -194,8 +194,8 @@ class DepthCompleter:
             scale = enlarge(np.maximum(scale, tiny), given.sparse.shape)
         if keep_input == "hard":
             depth = pass_through(depth, given.sparse)
-        if far is not None:
-            depth = np.minimum(depth, np.float32(far))
+        if clip_depth is not None:
+            depth = np.minimum(depth, np.float32(clip_depth))
 
         warnings = list(given.warnings)
         if not bool(output.info.converged[position]):
@@ -239,14 +239,14 @@ class DepthStream:
         keep_input: KeepInput = "soft",
         max_long_side: int | None = None,
         tile: Tile = "auto",
-        far: float | None = None,
+        clip_depth: float | None = None,
         **options: Any,
     ) -> Completion:
         """As `DepthCompleter.complete`, one frame at a time. A frame of another size starts afresh."""
         given = prepare(image, sparse, intrinsics, **options)
         size = (*given.sparse.shape, max_long_side or 0, -1 if tile is None else 0 if tile == "auto" else tile)
         start = self._start if size == self._size else None
-        [(result, self._start)] = self.completer._run([given], keep_input, max_long_side, tile, far, start)
+        [(result, self._start)] = self.completer._run([given], keep_input, max_long_side, tile, clip_depth, start)
         self._size = size
         return result
 
@@ -301,15 +301,15 @@ def _device(name: str) -> torch.device:
         raise ConfigError(f'The device {name!r} cannot be used here: take "cpu" or "auto".') from error
 
 
-def _check_options(keep_input: str, max_long_side: int | None, tile: Tile, far: float | None) -> None:
+def _check_options(keep_input: str, max_long_side: int | None, tile: Tile, clip_depth: float | None) -> None:
     if keep_input not in ("soft", "hard"):
         raise ConfigError(f'keep_input is "soft" or "hard", not {keep_input!r}.')
     if max_long_side is not None and max_long_side < 1:
         raise ConfigError(f"max_long_side is a positive number of pixels, not {max_long_side}.")
     if tile is not None and tile != "auto" and not (isinstance(tile, int) and tile > 0):
         raise ConfigError(f'tile is "auto", None or a positive number of pixels, not {tile!r}.')
-    if far is not None and not (math.isfinite(far) and far > 0):
-        raise ConfigError(f"far is a positive depth, not {far}.")
+    if clip_depth is not None and not (math.isfinite(clip_depth) and clip_depth > 0):
+        raise ConfigError(f"clip_depth is a positive depth, not {clip_depth}.")
 
 
 def _one_each(intrinsics: Any, views: int) -> bool:
@@ -340,4 +340,4 @@ def _shrink(given: Inputs, max_long_side: int | None) -> tuple[npt.NDArray[np.ui
     factor = max_long_side / max(height, width)
     size = max(1, round(width * factor)), max(1, round(height * factor))
     picture = np.asarray(cv2.resize(given.image, size, interpolation=cv2.INTER_AREA), np.uint8)
-    return picture, move_points(given.sparse, size[::-1])
+    return picture, resize_sparse_nearest(given.sparse, size[::-1])

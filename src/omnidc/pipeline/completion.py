@@ -62,13 +62,15 @@ class Completion:
         """Result minus measurement, [H, W]; NaN where there is no measurement."""
         return np.where(self.sparse > 0, self.depth - self.sparse, np.nan).astype(np.float32)
 
-    def points(self, intrinsics: Any = None, *, keep_edges: bool = False) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
+    def points(
+        self, intrinsics: Any = None, *, keep_flying_pixels: bool = False
+    ) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
         """Points [N, 3] in the camera's frame (x right, y down, z forward) and their colours [N, 3].
 
-        Flying pixels at depth edges are left out unless `keep_edges`.
+        Flying pixels at depth edges are left out unless `keep_flying_pixels`.
         """
         camera = self._camera(intrinsics)
-        keep = np.ones(self.depth.shape, bool) if keep_edges else surface_mask(self.depth)
+        keep = np.ones(self.depth.shape, bool) if keep_flying_pixels else surface_mask(self.depth)
         return unproject(self.depth, camera)[keep], self.image[keep]
 
     def preview(self) -> npt.NDArray[np.uint8]:
@@ -103,7 +105,9 @@ class Completion:
             data["intrinsics"] = self.intrinsics.tolist()
         return {**data, "warnings": list(self.warnings)}
 
-    def save(self, path: str | os.PathLike[str], *, scale: float | None = None, keep_edges: bool = False) -> Path:
+    def save(
+        self, path: str | os.PathLike[str], *, scale: float | None = None, keep_flying_pixels: bool = False
+    ) -> Path:
         """Write one file by its suffix and return its path.
 
         npy, npz, png (16 bits, × scale), exr, pfm, tiff: depth. ply, glb: points or surface (needs intrinsics).
@@ -114,9 +118,16 @@ class Completion:
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
             _write_picture(path, self.preview())
         elif suffix == ".ply":
-            write_ply(path, self.depth, self._camera(None), self.image, self.uncertainty, keep_edges=keep_edges)
+            write_ply(
+                path,
+                self.depth,
+                self._camera(None),
+                self.image,
+                self.uncertainty,
+                keep_flying_pixels=keep_flying_pixels,
+            )
         elif suffix == ".glb":
-            write_glb(path, self.depth, self._camera(None), self.image, keep_edges=keep_edges)
+            write_glb(path, self.depth, self._camera(None), self.image, keep_flying_pixels=keep_flying_pixels)
         elif suffix == ".json":
             write_json(path, self.metadata())
         elif suffix in CODECS:

@@ -13,7 +13,7 @@ import torch
 
 from omnidc.errors import InputError
 from omnidc.geometry.camera import check_intrinsics, ray_to_z
-from omnidc.geometry.rasterize import move_points
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import UNKNOWN_UNIT, as_map, clean_depth, read_depth
 from omnidc.io.images import as_rgb, from_pil, read_image
 
@@ -71,7 +71,7 @@ def prepare(
                 f"The sparse depth is {w}x{h} and the image {W}x{H}, which are not of the same shape: they cannot show "
                 "the same view; crop one of them first."
             )
-        depth = move_points(depth, (H, W))
+        depth = resize_sparse_nearest(depth, (H, W))
     if ray_depth:
         if camera is None:
             raise InputError("Distances along the ray need the camera: give intrinsics (fx fy cx cy).")

@@ -21,13 +21,13 @@ import numpy.typing as npt
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
 from omnidc.geometry.camera import Picture, shrink, shrink_size
-from omnidc.geometry.rasterize import scatter
+from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.images import SUFFIXES, read_photo
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
-HALF = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
+COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 
 
 def _pycolmap() -> Any:
@@ -45,7 +45,7 @@ class Filters:
     min_track: int = 3  # images that saw the point
     max_error: float = 2.0  # mean reprojection error, pixels of the original image
     observed_only: bool = False  # only points that COLMAP matched in the image itself
-    footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
 
 
 @dataclass
@@ -100,7 +100,7 @@ class ColmapModel:
         return sorted(self.reconstruction.images[image_id].name for image_id in ids)
 
     def _undistort(self, picture: Picture, camera: Any) -> tuple[Picture, Array]:
-        _, K = pinhole_of(camera)
+        _, K = undistorted_camera(camera)
         if camera.is_undistorted():
             return picture, K
         if camera.camera_id not in self._maps:  # most models have one camera: its map serves all images
@@ -127,7 +127,13 @@ class ColmapModel:
         seen = np.isin(self.point_ids, seen_ids)
         chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
         points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
-        sparse, count = scatter(points, small_K, picture.shape[:2], footprint=self.filters.footprint, seen=seen[chosen])
+        sparse, count = project_to_depth(
+            points,
+            small_K,
+            picture.shape[:2],
+            occlusion_window=self.filters.occlusion_window,
+            known_visible=seen[chosen],
+        )
         return Frame(
             image=picture,
             sparse=sparse,
@@ -213,18 +219,18 @@ def open_model(
     return result
 
 
-def pinhole_of(camera: Any) -> tuple[Any, Array]:
+def undistorted_camera(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
     pycolmap = _pycolmap()
     straight = (
         camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     )
-    return straight, HALF @ straight.calibration_matrix()
+    return straight, COLMAP_TO_OPENCV @ straight.calibration_matrix()
 
 
 def undistortion_map(camera: Any) -> npt.NDArray[np.float32]:
     """Return where in the photograph each pixel of the undistorted camera lies, [H, W, 2] columns and rows (OpenCV)."""
-    straight, _ = pinhole_of(camera)
+    straight, _ = undistorted_camera(camera)
     columns, rows = np.meshgrid(np.arange(straight.width) + 0.5, np.arange(straight.height) + 0.5)
     pixels = np.stack([columns.ravel(), rows.ravel()], axis=1)
     rays = np.concatenate([straight.cam_from_img(pixels), np.ones((len(pixels), 1))], axis=1)
@@ -250,7 +256,7 @@ def write_pinhole_model(
             if copy.images[image_id].name not in kept:
                 copy.deregister_frame(copy.images[image_id].frame_id)
     for camera_id, camera in source.cameras.items():
-        straight, _ = pinhole_of(camera)
+        straight, _ = undistorted_camera(camera)
         height, width = shrink_size((straight.height, straight.width), model.max_long_side)
         x, y = width / straight.width, height / straight.height
         K = straight.calibration_matrix()

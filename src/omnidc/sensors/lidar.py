@@ -9,7 +9,7 @@ from pathlib import Path
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.geometry.camera import shrink, undistort
-from omnidc.geometry.rasterize import PointCount, scatter
+from omnidc.geometry.rasterize import PointCount, project_to_depth
 from omnidc.geometry.transforms import transform
 from omnidc.io.calibration import Calibration, kitti_object, kitti_raw
 from omnidc.io.images import find_images, read_photo
@@ -19,24 +19,24 @@ from omnidc.sensors.source import Source
 
 
 @dataclass
-class Options:
+class LidarOptions:
     """What the user may choose for any LiDAR source."""
 
     columns: int | None = None  # of a .bin; None = KITTI's 4
     max_long_side: int | None = None
-    footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
-    max_depth: float | None = None  # metres
+    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    max_input_depth: float | None = None  # metres
 
 
 def lidar_frame(
     scan: Path,
     image: Path,
     calibration: Calibration,
-    options: Options | None = None,
+    options: LidarOptions | None = None,
     name: str | None = None,
 ) -> Frame:
     """Return one photograph with the points of one scan. Points that a nearer surface hides are dropped."""
-    options = options or Options()
+    options = options or LidarOptions()
     points = read_cloud(scan, options.columns)
     picture = read_photo(image)
     K = calibration.for_image(picture.shape[:2])
@@ -47,11 +47,13 @@ def lidar_frame(
     picture, small_K = shrink(picture, K, options.max_long_side)
     assert small_K is not None
     local = transform(calibration.camera_from_sensor, points)
-    if options.max_depth is not None:
-        local = local[local[:, 2] <= options.max_depth]
+    if options.max_input_depth is not None:
+        local = local[local[:, 2] <= options.max_input_depth]
         if not len(local):
-            raise InputError(f"No point of {scan} is nearer than {options.max_depth:g} m; raise --max-depth.")
-    sparse, count = scatter(local, small_K, picture.shape[:2], options.footprint)
+            raise InputError(
+                f"No point of {scan} is nearer than {options.max_input_depth:g} m; raise --max-input-depth."
+            )
+    sparse, count = project_to_depth(local, small_K, picture.shape[:2], options.occlusion_window)
     check_projection(count, str(scan), str(image))
     return Frame(
         image=picture,
@@ -80,7 +82,7 @@ def check_projection(count: PointCount, scan: str, image: str) -> None:
 def kitti_object_frames(
     folder: Path,  # holds image_2 (or image_3), velodyne and calib
     camera: int = 2,
-    options: Options | None = None,
+    options: LidarOptions | None = None,
 ) -> Source:
     """Open a KITTI object folder (View-of-Delft uses the same layout)."""
     loaders = {}
@@ -91,7 +93,7 @@ def kitti_object_frames(
     return _source(loaders, folder)
 
 
-def _object_frame(scan: Path, image: Path, calib: Path, camera: int, options: Options | None) -> Frame:
+def _object_frame(scan: Path, image: Path, calib: Path, camera: int, options: LidarOptions | None) -> Frame:
     return lidar_frame(scan, image, kitti_object(calib, camera), options)
 
 
@@ -104,7 +106,7 @@ def _source(loaders: dict[str, partial[Frame]], folder: Path) -> Source:
 def kitti_raw_frames(
     folder: Path,  # a drive (holds image_02 and velodyne_points) or a day with drives
     camera: int = 2,
-    options: Options | None = None,
+    options: LidarOptions | None = None,
 ) -> Source:
     """Open a drive of KITTI raw data, or of all drives of a day."""
     drives = [folder] if (folder / "velodyne_points").is_dir() else sorted(folder.glob("*_drive_*"))
@@ -134,7 +136,7 @@ def kitti_layout(folder: Path, camera: int = 2) -> str | None:
 def kitti_frames(
     folder: Path,
     camera: int = 2,
-    options: Options | None = None,
+    options: LidarOptions | None = None,
 ) -> Source:
     """Open a KITTI folder of either layout; `folder/training` is found too."""
     for place in (folder, folder / "training"):
@@ -153,7 +155,7 @@ def paired_frames(
     scans: Path,
     images: Path,
     calibration: Calibration,
-    options: Options | None = None,
+    options: LidarOptions | None = None,
 ) -> Source:
     """Open a folder of scans and a folder of images that share their file stems and one calibration."""
     found = {path.name.removesuffix(".pcd.bin").removesuffix(path.suffix): path for path in sorted(scans.iterdir())}

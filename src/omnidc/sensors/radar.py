@@ -9,7 +9,7 @@ import numpy as np
 from omnidc.errors import InputError
 from omnidc.frame import Frame
 from omnidc.geometry.camera import shrink, undistort
-from omnidc.geometry.rasterize import Map, PointCount, scatter
+from omnidc.geometry.rasterize import Map, PointCount, project_to_depth
 from omnidc.geometry.transforms import Array, transform
 from omnidc.io.calibration import Calibration
 from omnidc.io.images import read_photo
@@ -34,7 +34,7 @@ def spread_returns(
         raise InputError(f"The angular spread must be between 0 and 45 degrees, not {azimuth:g} and {elevation:g}.")
     if spacing < 1:
         raise InputError(f"The spacing of the samples must be at least 1 pixel, not {spacing}.")
-    sparse, count = scatter(points, K, shape, footprint=0)
+    sparse, count = project_to_depth(points, K, shape, occlusion_window=0)
     height, width = shape
     front = points[np.isfinite(points).all(axis=1) & (points[:, 2] > 1e-6)]
     u = K[0, 0] * front[:, 0] / front[:, 2] + K[0, 2]

@@ -19,7 +19,7 @@ import numpy as np
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
 from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
-from omnidc.geometry.rasterize import Map, register, scatter
+from omnidc.geometry.rasterize import Map, project_to_depth, register
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, transform
 from omnidc.io.calibration import Calibration
@@ -178,7 +178,7 @@ def decode_cloud(message: Any) -> Array:
     return np.asarray(points[np.isfinite(points).all(axis=1) & (points != 0).any(axis=1)])
 
 
-def camera_of_info(message: Any, rectified: bool) -> Calibration:
+def parse_camera_info(message: Any, rectified: bool) -> Calibration:
     """Return the camera of a CameraInfo; rectified images use its P without distortion."""
     K = np.asarray(getattr(message, "K", getattr(message, "k", None)), dtype=np.float64).reshape(3, 3)
     P = np.asarray(getattr(message, "P", getattr(message, "p", None)), dtype=np.float64).reshape(3, 4)
@@ -249,9 +249,9 @@ class BagOptions:
     cloud_topic: str | None = None
     depth_topic: str | None = None  # instead of a cloud
     info_topic: str | None = None  # None = camera_info beside the image topic
-    tolerance: float = 0.05  # seconds between image and cloud
+    max_time_diff: float = 0.05  # seconds between image and cloud
     max_long_side: int | None = None
-    footprint: int | None = None
+    occlusion_window: int | None = None
     calibration: Calibration | None = None  # instead of CameraInfo and tf
 
 
@@ -280,12 +280,12 @@ def bag_source(path: Path, options: BagOptions | None = None) -> Source:
         pictures, scans = _index(reader, image_topic), _index(reader, points_topic)
         if not pictures or not scans:
             raise InputError(f"The topic {image_topic if not pictures else points_topic} of {path} holds no message.")
-        pairs = nearest_stamps([p.stamp for p in pictures], [s.stamp for s in scans], options.tolerance)
+        pairs = nearest_stamps([p.stamp for p in pictures], [s.stamp for s in scans], options.max_time_diff)
         if not pairs:
             gap = closest_gap([p.stamp for p in pictures], [s.stamp for s in scans])
             raise InputError(
-                f"No message of {points_topic} is within {options.tolerance:g} s of an image of {image_topic} "
-                f"(closest: {gap:.3g} s); raise --tolerance or check the clocks."
+                f"No message of {points_topic} is within {options.max_time_diff:g} s of an image of {image_topic} "
+                f"(closest: {gap:.3g} s); raise --max-time-diff or check the clocks."
             )
         first, scan = _message(reader, image_topic), _message(reader, points_topic)
         depth_camera = None
@@ -293,13 +293,13 @@ def bag_source(path: Path, options: BagOptions | None = None) -> Source:
             camera = options.calibration
         else:
             info = _message(reader, _info_for(reader, image_topic, options.info_topic, "--info-topic"))
-            camera = camera_of_info(info, rectified="rect" in image_topic)
+            camera = parse_camera_info(info, rectified="rect" in image_topic)
             camera_frame = first.header.frame_id or info.header.frame_id
             if camera_frame.lstrip("/") != scan.header.frame_id.lstrip("/"):
                 camera.camera_from_sensor = chain(static_transforms(reader), camera_frame, scan.header.frame_id)
         if depth_topic is not None:
             depth_info = _message(reader, _info_for(reader, depth_topic, None, "--info-topic"))
-            depth_camera = camera_of_info(depth_info, rectified=True)
+            depth_camera = parse_camera_info(depth_info, rectified=True)
         frame_id = first.header.frame_id
     loaders = {}
     for i, j in pairs:
@@ -308,7 +308,7 @@ def bag_source(path: Path, options: BagOptions | None = None) -> Source:
             _bag_frame, path, name, (image_topic, pictures[i]), (points_topic, scans[j]), camera, depth_camera, options,
             frame_id,
         )  # fmt: skip
-    note = f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.tolerance:g} s; depth in metres"
+    note = f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.max_time_diff:g} s; depth in metres"
     return Source(loaders, [note])
 
 
@@ -341,7 +341,7 @@ def _bag_frame(
             if not len(points):
                 raise InputError(f"The scan at {scan_at[1].stamp:.6f} s of {scan_at[0]} is empty.")
             local = transform(camera.camera_from_sensor, points)
-            sparse, count = scatter(local, small_K, shape, options.footprint)
+            sparse, count = project_to_depth(local, small_K, shape, options.occlusion_window)
     check_projection(count, f"the scan at {scan_at[1].stamp:.6f} s", f"the image at {name} s")
     extra = {
         "points": count,
@@ -367,7 +367,7 @@ def write_depth_bag(
     except ImportError as error:
         raise MissingExtraError("rosbags", "ros", "Writing ROS bags") from error
     if path.exists():
-        raise FileError(f"{path} exists already; name another bag with --to-bag.")
+        raise FileError(f"{path} exists already; name another bag with --write-bag.")
     ros1 = path.suffix == ".bag"
     store = get_typestore(Stores.ROS1_NOETIC if ros1 else Stores.ROS2_HUMBLE)
     types: Any = store.types

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.geometry.rasterize import move_points
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.geometry.surface import surface_mask
 from omnidc.patterns.noise import replace
 from omnidc.pipeline import Completion, Inputs
@@ -59,7 +59,7 @@ def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.f
     if at.size > SHOWN_POINTS:  # the triangulation of a dense map would take longer than the network
         sparse = sparse.copy()
         sparse.reshape(-1)[np.random.default_rng(SEED).permutation(at)[SHOWN_POINTS:]] = 0
-    return linear(result.image, move_points(sparse, shape))
+    return linear(result.image, resize_sparse_nearest(sparse, shape))
 
 
 def pack(result: Completion, notes: dict[str, Any]) -> bytes:
