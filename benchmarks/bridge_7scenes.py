@@ -22,7 +22,7 @@ from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.pipeline import default_model, load
 from omnidc.sensors.colmap import ColmapModel, Filters, open_model, undistorted_camera
-from omnidc.sensors.rgbd import Options, open_recording
+from omnidc.sensors.rgbd import RgbdOptions, open_recording
 
 Map = npt.NDArray[np.float32]
 
@@ -47,12 +47,12 @@ def main() -> None:
     arguments = parser.parse_args()
     data: Path = arguments.data
     model = open_model(data, data / "images", Filters(observed_only=arguments.observed_only))
-    recording = open_recording(data, Options(), layout="7scenes")
+    recording = open_recording(data, RgbdOptions(), layout="7scenes")
     names = model.names()[:: arguments.every]
     frames = [model.frame(name) for name in names]
     truths = []
     for name, frame in zip(names, frames):
-        registered = recording.load(name.split(".color.")[0]).sparse
+        registered = recording[name.split(".color.")[0]].sparse
         assert registered is not None
         truths.append(sensor_depth(model, registered, (frame.height, frame.width)))
     ratios = [

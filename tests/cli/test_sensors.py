@@ -61,7 +61,7 @@ def test_a_scan_and_a_photo_become_depth(cli: Callable[..., Run], tmp_path: Path
     assert np.allclose(depth, 5.0, rtol=0.01)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"a.npy", "a_preview.jpg", "a.ply", "a_turntable.jpg", "a_confidence.npz", "metadata.json"}
-    assert "5 / 5 / 5 m (min/median/max)" in run.out
+    assert "min 5, median 5, max 5 m" in run.out
     record = json.loads((tmp_path / "out" / "metadata.json").read_text())["frames"]["a"]
     assert record["unit"] == "m"
     assert record["residual_at_points"]["median_relative"] < 0.01
@@ -82,9 +82,9 @@ def test_errors_are_one_sentence_and_exit_code_2(cli: Callable[..., Run], tmp_pa
         (("lidar", scan, image), "need --calib"),
         (("lidar", tmp_path), "no KITTI folder"),
         (("lidar", scan, image, "--calib", tmp_path / "x.json"), "no file"),
-        (("lidar", scan, image, "--calib", calib, "-f", "mp4"), "--format mp4"),
+        (("lidar", scan, image, "--calib", calib, "-f", "mp4"), "format 'mp4' is not known"),
         (("rgbd", tmp_path), "none of the known layouts"),
-        (("rgbd", tmp_path, "--export", "inria"), "needs a COLMAP model"),
+        (("rgbd", tmp_path, "--export", "inra"), "--export inra is not known"),
         (("colmap", tmp_path, tmp_path), "no COLMAP model"),
         (("bag", tmp_path / "x.bag"), "no bag at"),
     ):
@@ -149,7 +149,7 @@ def test_images_without_points_are_completed_only_when_asked(cli: Callable[..., 
     assert run.code == 0, run.err
     assert (tmp_path / "out" / "view3.npy").exists()
     record = json.loads((tmp_path / "out" / "metadata.json").read_text())["frames"]["view3"]
-    assert record["relative"]
+    assert record["unit"] == "relative"
     assert record["pose"] is None  # arbitrary scale: exports leave it out
 
 

@@ -206,10 +206,10 @@ def test_our_own_calibration_registers_two_cameras(tmp_path: Path) -> None:
     assert frame.sparse is not None
     assert (frame.sparse[:, : WIDTH - 4] > 0).all()
     assert not frame.sparse[:, WIDTH - 3 :].any()  # moved by f · b / z = 3 pixels
-    assert frame.extra["points"].given == HEIGHT * WIDTH
+    assert frame.notes[0].startswith(f"{HEIGHT * WIDTH} points")
     bent = {"K": K, "distortion": [-0.1, 0.0, 0.0, 0.0]}
     [frame] = open_recording(own_folder(tmp_path, color=bent))
-    assert "undistorted" in frame.extra["notes"][0]
+    assert "undistorted" in frame.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_pairs_of_files_and_folders(tmp_path: Path) -> None:
     assert len(open_pairs(image.parent, depth.parent)) == 1
     depth.rename(depth.with_name("depth_0.png"))
     [frame] = open_pairs(image.parent, depth.parent)
-    assert "by order" in frame.extra["notes"][0]
+    assert "by order" in frame.notes[0]
     with pytest.raises(InputError, match="one of each"):
         open_pairs(image, depth.parent)
     with pytest.raises(FileError, match="nothing at"):
@@ -257,7 +257,7 @@ def test_flying_pixels_are_dropped_unless_kept(tmp_path: Path) -> None:
     [frame] = open_pairs(image, file)
     assert frame.sparse is not None
     assert not frame.sparse[:, 32].any()
-    assert frame.extra["flying"] == HEIGHT
+    assert frame.notes[0].startswith(f"{HEIGHT} flying pixels")
     [frame] = open_pairs(image, file, RgbdOptions(keep_flying_pixels=True, max_input_depth=2.5))
     assert (frame.sparse[:, 32] == 2.0).all()
     assert not frame.sparse[:, 33:].any()
@@ -299,7 +299,7 @@ def test_real_recordings_are_recognised(shared: Path) -> None:
 
 def test_registered_depth_of_7scenes_agrees_with_the_founders(shared: Path) -> None:
     data = shared / "data" / "multiview" / "7scenes_redkitchen_rgbd"
-    frame = open_recording(data, RgbdOptions(keep_flying_pixels=True)).load("frame-000000")
+    frame = open_recording(data, RgbdOptions(keep_flying_pixels=True))["frame-000000"]
     reference = np.load(shared / "data" / "real" / "7scenes_redkitchen_000000.npz")["depth"]
     assert frame.sparse is not None
     both = (frame.sparse > 0) & (reference > 0)

@@ -34,13 +34,14 @@ def bag(tmp_path: Path, ros1: bool, **options: object) -> Path:
 @BOTH
 def test_a_bag_becomes_frames_through_its_own_calibration(tmp_path: Path, ros1: bool) -> None:
     source = bag_source(bag(tmp_path, ros1))
-    assert source.names() == ["1.000000", "2.000000"]
-    frame = source.load("2.000000")
+    assert source.names == ["1.000000", "2.000000"]
+    frame = source["2.000000"]
     assert frame.sparse is not None
     values = frame.sparse[frame.sparse > 0]
     assert len(values) > 100
     assert np.allclose(values, 5.0, atol=1e-3)  # through base: turned and moved
-    assert frame.extra["gap"] == pytest.approx(0.01)
+    assert "scan +0.010 s from the image" in frame.notes
+    assert frame.timestamp == 2.0
     assert frame.intrinsics is not None
     assert frame.intrinsics[0, 0] == 60.0
     assert np.array_equal(frame.image, np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8))

@@ -24,6 +24,9 @@ RENAMED_OPTIONS = {
     "--footprint": "--occlusion-window",
     "--tolerance": "--max-time-diff",
     "--to-bag": "--write-bag",
+    "--confidence": "--format=confidence",
+    "--turntable": "--format=turntable",
+    "--camera": "--kitti-camera",
 }
 
 
@@ -44,7 +47,7 @@ def _current_option(word: str, known: set[str]) -> str:
     """Return the present name of a renamed option, with its "=value"; any other word as it is."""
     option, equals, value = word.partition("=")
     new = RENAMED_OPTIONS.get(option)
-    if new is None or new not in known or option in known:
+    if new is None or new.partition("=")[0] not in known or option in known:
         return word
     typer.echo(f"note: {option} is now {new}.", err=True)
     return f"{new}{equals}{value}"

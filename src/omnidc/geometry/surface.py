@@ -108,16 +108,34 @@ def drop_flying_pixels(
 
 
 def depth_normals(
-    depth: npt.NDArray[np.float32],  # [H, W] > 0
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = none
     K: npt.NDArray[np.float64],  # [3, 3]
 ) -> npt.NDArray[np.float32]:
-    """Return unit normals [H, W, 3] in the camera frame, facing the camera: cross product of central differences."""
+    """Return unit normals [H, W, 3] in the camera frame, facing the camera: cross product of central differences.
+
+    Beside pixels without depth, and at the border, differences are one-sided.
+    """
     points = unproject(depth, K).astype(np.float64)
-    down, across = np.gradient(points, axis=(0, 1))
-    normal = np.cross(down, across)
+    normal = np.cross(_differences(points, depth > 0, 0), _differences(points, depth > 0, 1))
     length = np.linalg.norm(normal, axis=-1, keepdims=True)
     # Where the surface has no extent (length 0) the viewing ray stands in.
     view = -points / np.maximum(np.linalg.norm(points, axis=-1, keepdims=True), 1e-12)
     normal = np.where(length > 0, normal / np.maximum(length, 1e-300), view)
     facing = np.sign((normal * view).sum(axis=-1, keepdims=True))
     return np.asarray(normal * np.where(facing == 0, 1, facing), dtype=np.float32)
+
+
+def _differences(
+    points: npt.NDArray[np.float64],  # [H, W, 3]
+    valid: npt.NDArray[np.bool_],  # [H, W]
+    axis: int,
+) -> npt.NDArray[np.float64]:
+    """Return the mean of the differences to the valid neighbors before and after, [H, W, 3]; 0 without any."""
+    points, valid = np.moveaxis(points, axis, 0), np.moveaxis(valid, axis, 0)
+    step = np.where((valid[1:] & valid[:-1])[..., None], points[1:] - points[:-1], 0)
+    count = np.zeros(valid.shape)
+    total = np.zeros_like(points)
+    for part in (np.s_[:-1], np.s_[1:]):
+        total[part] += step
+        count[part] += valid[1:] & valid[:-1]
+    return np.moveaxis(total / np.maximum(count, 1)[..., None], 0, axis)

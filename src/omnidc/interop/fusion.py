@@ -13,7 +13,7 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import depth_normals, surface_mask
-from omnidc.interop.views import View, common_unit
+from omnidc.interop.views import PosedView, common_unit
 from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
 
@@ -51,7 +51,7 @@ def consistent_mask(
     return seen
 
 
-def neighbors(views: list[View], index: int, count: int) -> list[int]:
+def neighbors(views: list[PosedView], index: int, count: int) -> list[int]:
     """Return the other views nearest in place and direction: those that see the same and can agree or object."""
     centres = np.array([view.pose[:3, 3] for view in views])
     axes = np.array([view.pose[:3, 2] for view in views])
@@ -63,7 +63,7 @@ def neighbors(views: list[View], index: int, count: int) -> list[int]:
 
 
 def fuse(
-    views: list[View],
+    views: list[PosedView],
     tolerance: float = 0.03,  # relative difference of depth that still counts as agreement
     agree: int = 2,  # other views that must agree
     neighbor_count: int = 10,
@@ -140,9 +140,13 @@ def voxel_downsample(
     )
 
 
-def pixel_size(views: list[View]) -> float:
+def pixel_size(views: list[PosedView]) -> float:
     """Return the median extent of a pixel on its surface, z / f: a natural voxel."""
-    sizes = [float(np.median(view.depth()[::8, ::8])) / view.intrinsics[0, 0] for view in views[:20]]
+    sizes = []
+    for view in views[:20]:
+        depth = view.depth()[::8, ::8]
+        if (depth > 0).any():
+            sizes.append(float(np.median(depth[depth > 0])) / view.intrinsics[0, 0])
     return float(np.median(sizes))
 
 

@@ -113,6 +113,26 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return parts
 
 
+def read_mask(path: Path, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return a mask [H, W]; black pixels are False, which means ignored."""
+    return as_mask(read_image(path, apply_exif=False), shape, str(path))
+
+
+def as_mask(values: npt.NDArray[Any], shape: tuple[int, int], name: str) -> npt.NDArray[np.bool_]:
+    """Return [H, W] or [H, W, C] numbers as a mask: all-zero pixels are False. `name` is for the sentence."""
+    kept = np.asarray(values.astype(bool).any(axis=2) if values.ndim == 3 else values.astype(bool))
+    if kept.shape != shape:
+        sizes = "x".join(map(str, kept.shape[::-1]))
+        raise InputError(f"{name} is {sizes} but its image is {shape[1]}x{shape[0]}: give a mask of the image's size.")
+    return kept
+
+
+def find_mask(masks: Path, image: str) -> Path | None:
+    """Return the mask of an image by COLMAP's convention (`MASKS/left/0001.jpg.png`); None where there is none."""
+    path = masks / f"{image}.png"
+    return path if path.is_file() else None
+
+
 def write_picture(path: Path, picture: Picture) -> None:
     """Write a picture by its suffix; JPEG at a quality that does not cost detail."""
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"):

@@ -18,30 +18,29 @@ import cv2
 import numpy as np
 
 from omnidc.errors import FileError, InputError
-from omnidc.frame import Frame
-from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
+from omnidc.frame import Frame, LazyFrames, point_warnings
+from omnidc.geometry.camera import Picture, intrinsics_matrix
 from omnidc.geometry.rasterize import Map, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
 from omnidc.io.calibration import Calibration, parse_camera, read_matrix, read_table, read_text
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.images import find_images, natural, read_photo
-from omnidc.sensors.report import point_warnings
-from omnidc.sensors.source import Source
+from omnidc.sensors.photo import take_photo
 
 OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
-@dataclass
+@dataclass(frozen=True)
 class RgbdOptions:
     """What the user may choose for any layout."""
 
-    max_long_side: int | None = None
     min_confidence: int = 2  # of ARKit's 0, 1, 2
     max_input_depth: float | None = None  # metres
     keep_flying_pixels: bool = False  # keep flying pixels
     depth_scale: float | None = None  # stored numbers per metre; None = the layout's own
     max_time_diff: float = 0.02  # seconds between colour and depth (TUM)
+    masks: Path | None = None  # folder of masks, by COLMAP's names
 
 
 @dataclass
@@ -84,36 +83,43 @@ def load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
         depth = drop_flying_pixels(depth)
     flying = measured - int((depth > 0).sum())
 
-    K = rig.color.for_image(picture.shape[:2]) if rig.color is not None else None
-    notes = [record.note] if record.note else []
+    source = f"{record.name}.png" if callable(record.color) else record.color.name
     # A registered depth map bends with its colour image; only a separate depth camera allows straightening colour.
-    if rig.color is not None and rig.color.distortion is not None and rig.depth is not None and K is not None:
-        picture, K = undistort(picture, K, rig.color.distortion, rig.color.fisheye)
-        notes.append("colour undistorted to a pinhole camera")
-    full = picture.shape[:2]
-    picture, K = shrink(picture, K, options.max_long_side)
-    shape = picture.shape[:2]
+    photo = take_photo(picture, rig.color, source, options.masks, straighten=rig.depth is not None)
+    notes = [record.note] if record.note else []
+    if flying:
+        notes.append(f"{flying} flying pixels and speckles dropped")
     why = file.note
     if options.depth_scale is None and rig.depth_scale is not None:
         why = f"metres, stored × {rig.depth_scale:g} as the recording's layout or calibration says"
-    extra: dict[str, Any] = {"flying": flying, "notes": notes, "scale": why}
     if rig.depth is not None:
-        if K is None:
+        if photo.K is None:
             raise InputError(f"{record.name}: depth can only be moved to colour when the colour intrinsics are known.")
         depth_K = rig.depth.for_image(depth.shape)
         sparse, count = register(
-            depth, depth_K, K, rig.color_from_depth, shape, rig.depth.distortion, rig.depth.fisheye
+            depth, depth_K, photo.K, rig.color_from_depth, photo.shape, rig.depth.distortion, rig.depth.fisheye
         )
-        extra["points"] = count
+        notes.append(count.summary())
     else:
+        full = photo.shape
         if abs(depth.shape[1] / depth.shape[0] - full[1] / full[0]) > 0.02 * full[1] / full[0]:
             raise InputError(
                 f"{record.name}: depth is {depth.shape[1]}x{depth.shape[0]} and colour {full[1]}x{full[0]}, another "
                 "shape, so they are not the same view; give both cameras with --calib."
             )
-        sparse = scatter_lowres(depth, shape)
-    extra["warnings"] = point_warnings(sparse)
-    return Frame(image=picture, sparse=sparse, intrinsics=K, pose=record.pose, unit="m", name=record.name, extra=extra)
+        sparse = scatter_lowres(depth, full)
+    frame = Frame(
+        photo.image,
+        sparse,
+        intrinsics=photo.K,
+        pose=record.pose,
+        name=record.name,
+        source=source,
+        unit_reason=why,
+        warnings=(*point_warnings(sparse), *photo.warnings),
+        notes=(*notes, *photo.notes),
+    )
+    return photo.finish(frame)
 
 
 def filter_confidence(
@@ -133,10 +139,10 @@ def filter_confidence(
     return np.where(ranks < least, 0, depth).astype(np.float32)
 
 
-def _source(records: Sequence[RgbdRecord], options: RgbdOptions, notes: list[str], where: Path) -> Source:
+def _source(records: Sequence[RgbdRecord], options: RgbdOptions, notes: list[str], where: Path) -> LazyFrames:
     if not records:
         raise InputError(f"No colour image in {where} has a depth map of the same name; check the folder.")
-    return Source({record.name: partial(load_record, record, options) for record in records}, notes)
+    return LazyFrames({record.name: partial(load_record, record, options) for record in records}, tuple(notes))
 
 
 def _depth_of(folder: Path, stem: str) -> Path | None:
@@ -495,7 +501,7 @@ def open_recording(
     options: RgbdOptions | None = None,
     layout: str | None = None,
     calibration: Path | None = None,
-) -> Source:
+) -> LazyFrames:
     """Open a folder in one of the known layouts, which is recognised by its files unless named.
 
     With `calibration` the layout's own cameras are replaced. A folder with calibration.json (or .yaml), color/ and
@@ -533,7 +539,7 @@ def open_pairs(
     options: RgbdOptions | None = None,
     calibration: Path | None = None,
     confidence: Path | None = None,
-) -> Source:
+) -> LazyFrames:
     """Open two files, or two folders whose files share their names."""
     options = options or RgbdOptions()
     rig = calibrated_rig(calibration) if calibration is not None else Rig()
