@@ -44,7 +44,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "cli": (
         "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors training viz "
         "web",
-        "click numpy tqdm typer",
+        "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),
 }
