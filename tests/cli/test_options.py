@@ -16,6 +16,7 @@ COMPLETING = ("complete", "colmap", "lidar", "rgbd", "radar", "bag")
 # Where the command's own folder, or the sensor's clock, is the default; `complete` takes files and folders.
 OWN_DEFAULT = {"--output", "--max-time-diff"}
 OWN_KIND = {("complete", "--output")}
+OTHER_TYPES = {"--output", "--data"}  # a file or a folder; the folder of one dataset, or the names of several
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,14 @@ def test_options_of_completing_commands_have_one_meaning() -> None:
                 meanings.setdefault(flag, set()).add(replace(option, default="") if flag in OWN_DEFAULT else option)
     several = {flag: found for flag, found in meanings.items() if len(found) > 1}
     assert not several
+
+
+def test_options_of_all_commands_have_one_type() -> None:
+    kinds: dict[str, set[str]] = {}
+    for options in commands().values():
+        for flag, option in options.items():
+            kinds.setdefault(flag, set()).add(option.kind)
+    assert {flag for flag, found in kinds.items() if len(found) > 1} <= OTHER_TYPES
 
 
 def test_every_completing_command_has_every_shared_option() -> None:
