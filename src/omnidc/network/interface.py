@@ -70,11 +70,12 @@ class DepthNetwork(nn.Module, ABC):
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     @abstractmethod
-    def forward(
-        self,
-        image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
-        sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
-    ) -> Prediction: ...
+    def forward(self, image: Tensor, sparse: Tensor, *rest: Any, **options: Any) -> Prediction:
+        """Complete a batch: image [B, 3, H, W], RGB in [0, 1]; sparse [B, 1, H, W], any unit, 0 = no measurement.
+
+        `working_size` (height, width, or None for that of the image) and `keep_input` (pass through every measurement)
+        are keywords of networks that take any size; maps of the prediction have the size of the image.
+        """
 
 
 class StagedNetwork(DepthNetwork):
@@ -104,7 +105,7 @@ class StagedNetwork(DepthNetwork):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return depth, depth_init and scale at full resolution, all relative to the median."""
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
