@@ -35,6 +35,7 @@ from omnidc.network.trunk import Trunk
 DATA_WEIGHT = 5.0  # of a measurement whose odds of being right are 1, beside edges of 1 (the paper's α)
 MAX_LOGIT = 7.0  # of the confidence: odds of 1,000
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
+ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 SKY_STEPS = 2
 SIZE_DIVISOR = 32
 
@@ -78,7 +79,7 @@ class CompactNetwork(DepthNetwork):
         super().__init__()
         self.config = config = config or CompactConfig()
         self.longest = config.max_side
-        c2, c4, c8, c16, c32 = config.channels
+        c2 = config.channels[0]
         self.screen = OutlierClassifier()
         self.trunk = Trunk(config.channels, config.attention_blocks, config.heads)
         # Gradients in x and y, the gate of the first guess's slope (open at the start), edge weights in x and y.
@@ -90,7 +91,8 @@ class CompactNetwork(DepthNetwork):
         self.refine2 = nn.Conv2d(c2, c2, 3, padding=1)
         half_guide = (*[0.0] * 4, CENTER_LOGIT, *[0.0] * 4)
         guide = (*[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16)  # neighbor, sub-row, sub-column
-        self.output_head = _last(c2, (math.log(0.05), -3.0, *half_guide, *guide))
+        anchors = [ANCHOR_LOGIT] * (1 + 4)  # at half size and, by sub-row and sub-column, at full size
+        self.output_head = _last(c2, (math.log(0.05), -3.0, *half_guide, *guide, *anchors))
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
         self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
@@ -119,7 +121,7 @@ class CompactNetwork(DepthNetwork):
         features = self.trunk(small, measured / norm.log_std, confidence.detach(), _scaled(guess, norm), norm.log_std)
         gradients, weights = self._gradients(features, guess, norm)
         log_depth, info = self._integrate(gradients, weights, measured, valid, logit, guess)
-        start, log_scale, sky, guide = self._upsample(features, log_depth, measured, confidence)
+        start, log_scale, sky, guide, pull = self._upsample(features, log_depth, measured, confidence)
 
         def to_output(maps: Tensor) -> Tensor:
             maps = maps[..., :height, :width]
@@ -128,21 +130,22 @@ class CompactNetwork(DepthNetwork):
             return F.interpolate(maps, size=image.shape[-2:], mode="bilinear", align_corners=False)
 
         at_points, given = log_of_valid(sparse / norm.median)
-        anchor = confidence[..., :height, :width]
-        if anchor.shape[-2:] != image.shape[-2:]:
-            anchor = F.interpolate(anchor, size=image.shape[-2:], mode="nearest")
-        anchor = given if keep_input else anchor * given
+        at_output = confidence[..., :height, :width]
+        if at_output.shape[-2:] != image.shape[-2:]:
+            at_output = F.interpolate(at_output, size=image.shape[-2:], mode="nearest")
+        at_output = at_output * given
+        anchor = given if keep_input else at_output * torch.sigmoid(to_output(pull))
         distance = pixel_color_distance(image)
         affinity = (to_output(guide) - F.softplus(self.affinity_color) * distance).softmax(dim=1)
         start = to_output(start)
         refined = propagate(start, affinity, self.config.propagation_steps, at_points, anchor)
         depth = refined.exp()
-        scale = (to_output(log_scale) + self.scale_at_input * anchor).exp()
+        scale = (to_output(log_scale) + self.scale_at_input * at_output).exp()
         return Prediction(
             depth=depth * norm.median,
             depth_init=start.exp() * norm.median,
             scale=depth * scale * norm.median,
-            fields=Fields(gradients, weights, anchor, {"start": guess.log_depth}),
+            fields=Fields(gradients, weights, at_output, {"start": guess.log_depth}),
             log_depth=log_depth,
             median=norm.median,
             info=info,
@@ -200,17 +203,24 @@ class CompactNetwork(DepthNetwork):
         log_depth: Tensor,  # [B, 1, h, w]
         measured: Tensor,  # [B, 1, H, W], log depth / median, working size
         confidence: Tensor,  # [B, 1, H, W]
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Log depth, log Laplace scale, sky logit and guide of the propagation [B, 9, H, W], at the working size."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Log depth, log Laplace scale, sky logit, and of the propagation the guide [B, 9, H, W] and the logit of the
+        pull towards measurements, at the working size."""
         x2 = F.relu(self.refine2(F.relu(features[0])))
-        maps, half_guide, guide = self.output_head(x2).split((2, 9, 36), dim=1)
+        maps, half_guide, guide, half_pull, pull = self.output_head(x2).split((2, 9, 36, 1, 4), dim=1)
         half = log_depth if self.config.cell == 2 else upsample2x(log_depth)
         weight = F.avg_pool2d(confidence, 2)
         mean = F.avg_pool2d(confidence * measured, 2) / (weight + 1e-6)
-        anchor = F.max_pool2d(confidence, 2)
+        anchor = F.max_pool2d(confidence, 2) * torch.sigmoid(half_pull)
         half = propagate(half, half_guide.softmax(dim=1), self.config.half_steps, mean, anchor)
         up = upsample2x(torch.cat([half, maps], dim=1))
-        return up[:, :1], up[:, 1:2], up[:, 2:3], F.pixel_shuffle(guide.contiguous(), 2)
+        return (
+            up[:, :1],
+            up[:, 1:2],
+            up[:, 2:3],
+            F.pixel_shuffle(guide.contiguous(), 2),
+            F.pixel_shuffle(pull.contiguous(), 2),
+        )
 
 
 def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
@@ -221,9 +231,7 @@ def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
 
 def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
     """Two convolutions; the last starts near `bias`."""
-    return nn.Sequential(
-        nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias)
-    )
+    return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias))
 
 
 def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:

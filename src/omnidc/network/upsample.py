@@ -26,7 +26,7 @@ def convex_upsample(
     """
     if borders not in BORDERS:
         raise ConfigError(f"Border mode {borders!r} does not exist; use one of {', '.join(BORDERS)}.")
-    batch, channels, height, width = x.shape
+    batch, _, height, width = x.shape
     logits = logits.contiguous().view(batch, 9, factor * factor, height, width)
     if borders == "renormalised":
         inside = F.unfold(x.new_ones(1, 1, height, width), 3, padding=1).view(1, 9, 1, height, width)

@@ -88,6 +88,7 @@ class DepthCompleter:
         """Call `complete_frames`; the old name, for one release."""
         return self.complete_frames(inputs, CompleteOptions(keep_input, max_long_side, tile, far))
 
+
 def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCompleter:
     """Load a network: "compact" (bundled), "harmonic" (the integrator alone, no weights), or a checkpoint file.
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
-from omnidc.network.legacy.compact import CompactConfig, CompactNetwork, bilinear_logits
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork, bilinear_logits
 from omnidc.network.legacy.trust import Surroundings, Trust
 from omnidc.network.upsample import convex_upsample
 

@@ -1,1 +1,1 @@
-"""The compact network of 0.1 with its own parameter names: what the shipped weights need until better ones replace them."""
+"""The compact network of 0.1 with its parameter names, until better weights replace the shipped ones."""

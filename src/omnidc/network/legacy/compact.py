@@ -11,8 +11,8 @@ and the Laplace scale of log depth. The upsampling looks at the photograph once 
 Two things keep it from inventing relief that the points deny. Log depths enter divided by the spread of the scene, and
 gradients leave multiplied by it, so a shallow scene is to the network what a deep one is. And the gradients are
 corrections: a learned gate adds the slope of the pre-fill, so that where the photograph tells nothing, the result is
-plain interpolation. Measurements that contradict those around them (`omnidc.network.legacy.trust`) are screened out before
-all this: they would bend the pre-fill, and with it everything that follows.
+plain interpolation. Measurements that contradict those around them (`omnidc.network.legacy.trust`) are screened out
+before all this: they would bend the pre-fill, and with it everything that follows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.integrate.layer import lower_median
-from omnidc.network.legacy.detail import Detail
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
 from omnidc.network.interface import Fields, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
+from omnidc.network.legacy.detail import Detail
 from omnidc.network.legacy.prefill import SPREAD, prefill
 from omnidc.network.legacy.trust import Trust, surroundings
+from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
 from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
