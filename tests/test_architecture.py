@@ -29,7 +29,7 @@ WALLS: dict[str, tuple[str, str]] = {
     "scenes": ("edges errors files frame data outputs", "numpy cv2 PIL bpy mathutils tqdm"),
     "training": (
         "edges errors files frame integrate network data patterns outputs evaluation completer",
-        "torch numpy cv2 tqdm safetensors tomli",
+        "torch numpy cv2 tqdm safetensors tomli pydantic",
     ),
     "evaluation": (
         "edges errors files frame integrate data patterns outputs completer",

@@ -12,8 +12,8 @@ from omnidc.errors import ConfigError
 
 SMALL = ["network.options={channels = [8, 16, 16, 24, 24], attention_blocks = 1, heads = 2}", "data.sizes=[[32, 64]]"]
 QUICK = [
-    "data.max_edges=1",
-    "optimiser.batch=2",
+    "data.max_edge_fraction=1",
+    "optimizer.batch=2",
     "data.workers=0",
     "validation.frames=1",
     "data.pattern='100'",

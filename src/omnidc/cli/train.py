@@ -34,8 +34,8 @@ def train(
     """Train a network on rendered frames or public datasets; start it with torchrun for several devices."""
     from omnidc.errors import ConfigError
     from omnidc.training.config import load_config, read_run
-    from omnidc.training.loop import train as run_training
     from omnidc.training.schedule import format_duration
+    from omnidc.training.trainer import train as run_training
 
     tables: dict[str, dict[str, object]] = {}
     sources: dict[str, object] = {}

@@ -24,7 +24,7 @@ NAMES = ("compact", "paper")
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
-    """The network of the configuration with its own initialisation; MODULE:CALLABLE is called with the options."""
+    """Build the configured network with its own initialization; MODULE:CALLABLE is called with the options."""
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()
     }
@@ -47,8 +47,8 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     return network
 
 
-def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
-    """Weights that the configuration wants to start from: a whole checkpoint, or ImageNet's for the encoder."""
+def initialize(network: DepthNetwork, config: NetworkConfig) -> None:
+    """Load the weights to start from: a whole checkpoint, or ImageNet's for the encoder."""
     if config.encoder:
         path = Path(config.encoder)
         try:
@@ -63,16 +63,18 @@ def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
                 f"The network {config.name!r} has no encoder with ImageNet weights: unset network.encoder."
             )
         load(path)
-    if config.start:
+    if config.init_checkpoint:
         new = {name: tensor for name, tensor in network.state_dict().items() if name.startswith(network.neutral)}
         try:
-            network.load_state_dict({**new, **load_network(Path(config.start)).state_dict()})
+            network.load_state_dict({**new, **load_network(Path(config.init_checkpoint)).state_dict()})
         except RuntimeError as error:
-            raise CheckpointError(f"{config.start} holds another network than the configuration describes.") from error
+            raise CheckpointError(
+                f"{config.init_checkpoint} holds another network than the configuration describes."
+            ) from error
 
 
 def freeze(network: DepthNetwork, prefixes: Sequence[str]) -> None:
-    """Parameters whose names begin so are not trained; what lies before them needs no backward pass either."""
+    """Exclude parameters from training whose names begin with one of `prefixes`."""
     names = dict(network.named_parameters())
     for prefix in prefixes:
         chosen = [parameter for name, parameter in names.items() if name.startswith(prefix)]
