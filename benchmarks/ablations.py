@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config

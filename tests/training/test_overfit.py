@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnidc.data.shards import PrototypeFrames
+from omnidc.datasets.shards import PrototypeFrames
 from omnidc.training.batch import Batch
 from omnidc.training.config import load_config
 from omnidc.training.data import Source

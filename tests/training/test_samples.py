@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from omnidc.data.shards import Shards
+from omnidc.datasets.shards import Shards
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.training.batch import TENSORS

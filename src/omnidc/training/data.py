@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data import DATASETS, open_dataset
-from omnidc.data.shards import open_frames
+from omnidc.datasets import DATASETS, open_dataset
+from omnidc.datasets.shards import open_frames
 from omnidc.errors import ConfigError, FileError
 from omnidc.frame import Frame
 from omnidc.training.config import DataConfig

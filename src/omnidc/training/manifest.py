@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omnidc.errors import FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 FRAMES = "frames.json"
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from omnidc.edges import depth_edges
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
+from omnidc.geometry.surface import depth_edges
 from omnidc.patterns import Pattern, parse
 from omnidc.training.augment import (
     AugmentConfig,

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from omnidc.errors import ConfigError, FileError, InputError
-from omnidc.files import atomic_path
 from omnidc.integrate import ConvergenceWarning
+from omnidc.io.files import atomic_path
 from omnidc.network.interface import DepthNetwork
 from omnidc.patterns import parse
 from omnidc.training import losses
