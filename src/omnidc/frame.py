@@ -23,6 +23,7 @@ class Frame:
     unit: the unit of `sparse` and `depth` ("m", "mm", or "scene" where the scale is arbitrary, as in SfM).
     name: file-system safe name without suffix, unique within its source; may hold "/" for sub-folders.
     extra: whatever only one reader knows (time stamps, paths); nothing in the package depends on it.
+    sky: bool [H, W], True where the sky is visible; None = not known.
     """
 
     image: npt.NDArray[np.uint8]
@@ -33,6 +34,7 @@ class Frame:
     unit: str = "m"
     name: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+    sky: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if self.image.ndim != 3 or self.image.shape[2] != 3 or self.image.dtype != np.uint8:
@@ -40,7 +42,7 @@ class Frame:
                 f"Frame {self.name!r}: the image must be uint8 [H, W, 3], "
                 f"not {self.image.dtype} {list(self.image.shape)}."
             )
-        for label in ("sparse", "depth"):
+        for label in ("sparse", "depth", "sky"):
             array = getattr(self, label)
             if array is not None and array.shape != self.image.shape[:2]:
                 raise InputError(

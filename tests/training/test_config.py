@@ -89,7 +89,7 @@ def test_wrong_settings_are_named(override: str, complaint: str) -> None:
 
 def test_run_without_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="no end"):
-        load_config("compact")
+        load_config()
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -313,7 +313,8 @@ ALL_TERMS = LossConfig({"l1_log": 1.0, "laplace_log": 1.0, "gradient_matching_lo
 
 def total(prediction: Prediction, truth: Tensor, sparse: Tensor, config: LossConfig) -> dict[str, Tensor]:
     image = torch.zeros(len(truth), 3, *truth.shape[-2:], dtype=torch.uint8)
-    return losses.total(prediction, Batch(image, sparse, truth, torch.zeros_like(truth, dtype=torch.bool)), config)
+    nothing = torch.zeros_like(truth, dtype=torch.bool)
+    return losses.total(prediction, Batch(image, sparse, truth, nothing, nothing), config)
 
 
 def test_total_is_the_weighted_sum_and_names_every_term() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from omnidc.datasets.shards import Shards
+from omnidc.datasets.shards import Shards, ShardWriter
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.training.batch import TENSORS
@@ -46,6 +46,46 @@ def test_two_processes_share_what_one_would_do(shard: Path) -> None:
 def test_plan_resumes_in_the_middle_of_an_epoch(shard: Path) -> None:
     assert list(plan(shard, start=2)) == list(plan(shard))[2:]
     assert len(plan(shard, start=2)) == 1
+
+
+def test_sampler_working_sizes_come_in_their_share_of_steps() -> None:
+    sampler = EpochSampler(
+        np.zeros((1600, 2), np.int64),
+        seed=0, first=0, start=0, batch=8, accumulate=1, rank=0, world=1, sizes=[[32, 48]],
+        working_sizes=[[96, 128, 48, 64]], working_share=0.25,
+    )  # fmt: skip
+    requests = [part[0] for part in sampler]
+    smaller = [request for request in requests if request.working_size]
+    assert {(request.height, request.width, request.working_size) for request in smaller} == {(96, 128, (48, 64))}
+    assert {(r.height, r.width) for r in requests if not r.working_size} == {(32, 48)}
+    assert 0.17 < len(smaller) / len(requests) < 0.33
+
+
+def test_sampler_stops_where_the_next_phase_begins() -> None:
+    order = np.zeros((80, 2), np.int64)
+    common = {"seed": 0, "batch": 8, "accumulate": 1, "rank": 0, "world": 1, "sizes": [[32, 48]]}
+    sampler = EpochSampler(order, first=5, start=6, stop=9, **common)
+    assert [part[0].step for part in sampler] == [6, 7, 8]
+    assert EpochSampler(order, first=5, start=6, **common).end == 15
+
+
+def test_sample_carries_the_sky_of_its_view(tmp_path: Path) -> None:
+    """Sky and unknown depth coincide in these frames; the sample's must too, whatever the crop."""
+    rng = np.random.default_rng(0)
+    sky = np.zeros((48, 64), bool)
+    sky[:20, 10:] = True
+    with ShardWriter(tmp_path / "frames.tar") as writer:
+        for i in range(2):
+            depth = np.where(sky, 0, rng.uniform(1, 2, sky.shape))
+            writer.add(f"s_{i}", np.zeros((48, 64, 3), np.uint8), depth, sky=sky)
+    config = tiny_config(tmp_path)
+    samples = Samples([open_source("frames", str(tmp_path))], config.data, config.augment, seed=1)
+    for step in range(8):
+        request = Request(step=step, slot=0, height=32, width=48, source=0, index=0, working_size=(16, 24))
+        sample = samples[request]
+        assert torch.equal(sample.sky, sample.gt_depth == 0)
+        assert sample.working_size == (16, 24)
+    assert sample.sky.dtype == torch.bool
 
 
 def test_batch_has_one_size_and_sizes_change_between_steps(shard: Path) -> None:

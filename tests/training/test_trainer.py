@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from tiny import TinyNetwork, scene, tiny_config
 
@@ -23,7 +25,7 @@ from omnidc.training import losses as losses_module
 from omnidc.training.config import TrainConfig, load_config, read_run, to_tables
 from omnidc.training.distributed import ProcessGroup, has_unused_parameters
 from omnidc.training.logger import StepRecord
-from omnidc.training.networks import freeze
+from omnidc.training.networks import export, freeze
 from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
 from omnidc.training.precision import pick_precision
@@ -304,6 +306,118 @@ def test_unused_parameters_are_searched_for_only_if_there_are(shard: Path) -> No
     assert not has_unused_parameters(module, (32, 48), torch.device("cpu"))
     assert torch.equal(network.calls, calls)
     assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_same_command_again_goes_on_and_then_does_nothing(shard: Path, tmp_path: Path) -> None:
+    config = tiny_config(shard, "schedule.steps=5", "runtime.checkpoint_steps=1")
+    original = Trainer.train_step
+
+    def press(self: Trainer, *arguments: Any) -> StepRecord:
+        if self.step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", press)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path, quiet=True)
+    assert train(config, tmp_path, quiet=True).step == 5
+    before = (tmp_path / "state.pt").read_bytes()
+    again = train(config, tmp_path, quiet=True)
+    assert again.step == 5
+    assert (tmp_path / "state.pt").read_bytes() == before
+    assert [row["step"] for row in rows(tmp_path)] == ["0", "1", "2", "3", "4"]
+
+
+def test_recipe_and_metadata_say_how_the_weights_were_made(tmp_path: Path) -> None:
+    folder = tmp_path / "frames"
+    with ShardWriter(folder / "part.tar") as writer:
+        for i in range(12):
+            writer.add(f"plane_{i:05d}_0", *scene(i))
+    generator = {"settings": {"seed": 7}, "versions": {"omnidc": "0.1.0"}}
+    (folder / "manifest.json").write_text(json.dumps({**generator, "shards": []}))
+    run = tmp_path / "run"
+    train(tiny_config(folder, "schedule.steps=2"), run, quiet=True)
+    recipe = json.loads((run / "recipe.json").read_text())
+    assert recipe["settings"]["seed"] == 3
+    assert recipe["sources"]["planes"]["generator"] == generator
+    assert recipe["sources"]["planes"]["frames"] > 0
+    assert (recipe["step"], recipe["images"]) == (2, 8)
+    assert recipe["cpu_hours"] > 0
+    digest = hashlib.sha256((run / "last.safetensors").read_bytes()).hexdigest()
+    assert recipe["sha256"]["last.safetensors"] == digest
+    with safe_open(run / "last.safetensors", framework="pt") as file:
+        inside = json.loads(file.metadata()["training"])
+    assert inside["settings"] == recipe["settings"]
+    assert inside["sources"] == recipe["sources"]
+
+
+def test_phases_change_size_batch_rate_and_frozen_parts(shard: Path, tmp_path: Path) -> None:
+    start = tmp_path / "start.safetensors"
+    export(TinyNetwork(), tiny_config(shard).network, start, {})
+    phases = [
+        {"share": 0.5, "network": {"freeze": ["stem"]}, "data": {"sizes": [[32, 48]]}, "optimizer": {"batch": 2}},
+        {"share": 0.5, "data": {"sizes": [[48, 64]]}, "optimizer": {"lr": 1e-3}},
+    ]
+    config = tiny_config(shard, "schedule.steps=8", "schedule.warmup=0", "schedule.final=1", phase=phases)
+    config.network.init_checkpoint = str(start)
+    stems: list[torch.Tensor] = []
+    original = Trainer.train_step
+
+    def watch(self: Trainer, *arguments: Any) -> StepRecord:
+        record = original(self, *arguments)
+        stems.append(self.network.state_dict()["stem.weight"].clone())
+        return record
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", watch)
+        patch.setattr("omnidc.training.networks.load_network", lambda path: TinyNetwork())
+        summary = train(config, tmp_path / "run", quiet=True)
+    table = rows(tmp_path / "run")
+    assert [row["size"] for row in table] == ["32x48"] * 4 + ["48x64"] * 4
+    assert [float(row["lr"]) for row in table] == pytest.approx([1e-2] * 4 + [1e-3] * 4)
+    assert all(torch.equal(stem, stems[0]) for stem in stems[:4])
+    assert not torch.equal(stems[4], stems[3])
+    assert load_state(tmp_path / "run")["images"] == 4 * 2 + 4 * 4
+    assert summary.step == 8
+
+
+def test_phases_resume_to_the_same_losses(shard: Path, tmp_path: Path) -> None:
+    phases = [{"share": 0.25, "optimizer": {"batch": 2}}, {"share": 0.75, "data": {"sizes": [[48, 64]]}}]
+    config = tiny_config(shard, "schedule.steps=8", "runtime.checkpoint_steps=1", phase=phases)
+    train(config, tmp_path / "whole", quiet=True)
+    original = Trainer.train_step
+
+    def press(self: Trainer, *arguments: Any) -> StepRecord:
+        if self.step in stops:
+            stops.remove(self.step)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, *arguments)
+
+    stops = [1, 4]  # the step that ends the first phase, and one within the second
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", press)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                train(config, tmp_path / "parts", quiet=True)
+        train(config, tmp_path / "parts", quiet=True)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+    same_weights(tmp_path / "parts" / "last.safetensors", tmp_path / "whole" / "last.safetensors")
+
+
+def test_working_size_reaches_the_network(shard: Path, tmp_path: Path) -> None:
+    sizes: list[Any] = []
+
+    def forward(self: TinyNetwork, image: torch.Tensor, sparse: torch.Tensor, working_size: Any = None) -> Any:
+        sizes.append((tuple(image.shape[-2:]), working_size))
+        return original(self, image, sparse)
+
+    original = TinyNetwork.forward
+    overrides = ["data.working_sizes=[[48, 64, 24, 32]]", "data.working_share=1.0", "validation.frames=0"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tiny.TinyNetwork.forward", forward)
+        train(tiny_config(shard, "schedule.steps=2", *overrides), tmp_path, quiet=True)
+    assert sizes == [((48, 64), (24, 32))] * 2
 
 
 def test_impossible_runs_are_refused_before_they_begin(shard: Path, tmp_path: Path) -> None:

@@ -96,6 +96,6 @@ def tiny_config(shard: Path, *overrides: str, **tables: Any) -> TrainConfig:
         "optimizer": {"batch": 4, "lr": 1e-2, "ema": 0.9},
         "schedule": {"kind": "cosine", "warmup": 0.1, "steps": 6},
         "validation": {"frames": 2, "patterns": ["100"], "every_epochs": 0, "pictures": 1},
-        "runtime": {"threads": 1, "checkpoint_minutes": 0.0, "device": "cpu"},
+        "runtime": {"threads": 1, "processes": 1, "checkpoint_minutes": 0.0, "device": "cpu"},
     }
     return load_config(None, None, overrides, base=base, **tables)

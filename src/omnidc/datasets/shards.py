@@ -21,7 +21,7 @@ import math
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
@@ -244,11 +244,13 @@ class Shards(Sequence[Frame]):
     """Frames of shards with random access. The index is made once; the object is small and can be pickled for workers.
 
     `frame.name` is SHARD/KEY; `frame.extra` holds "key", "scene", "meta", "sky" (bool [H, W] or None) and "normals"
-    (float32 [H, W, 3] or None). Without `auxiliary` the last two are not read and None: half of the time of a frame.
+    (float32 [H, W, 3] or None). Members that `auxiliary` does not name are not read: half of the time of a frame.
     """
 
     def __init__(
-        self, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], auxiliary: bool = True
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        auxiliary: Collection[str] = AUXILIARY,
     ) -> None:
         self.auxiliary = auxiliary
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -282,7 +284,7 @@ class Shards(Sequence[Frame]):
         try:
             with file.open("rb") as handle:
                 for suffix, (offset, size) in members.items():
-                    if suffix in AUXILIARY and not self.auxiliary:
+                    if suffix in AUXILIARY and suffix not in self.auxiliary:
                         continue
                     handle.seek(offset)
                     data[suffix] = handle.read(size)
@@ -308,6 +310,7 @@ class Shards(Sequence[Frame]):
             intrinsics=None if intrinsics is None else np.array(intrinsics, dtype=np.float64),
             name=f"{file.stem}/{key}",
             extra={"key": key, "scene": scene_of(key), "meta": about.get("meta", {}), "sky": sky, "normals": normals},
+            sky=sky,
         )
 
 
@@ -370,10 +373,10 @@ class PrototypeFrames(Sequence[Frame]):
         )
 
 
-def open_frames(path: str | os.PathLike[str], auxiliary: bool = True) -> Shards | PrototypeFrames:
+def open_frames(path: str | os.PathLike[str], auxiliary: Collection[str] = AUXILIARY) -> Shards | PrototypeFrames:
     """Frames of a shard, a folder of shards, or a folder of the first generator; whichever `path` is.
 
-    `auxiliary`: with normals and sky, where there are any.
+    `auxiliary`: the optional members to read ("normal.png", "sky.png"), where there are any.
     """
     place = Path(path)
     if place.is_dir() and not any(file for file in place.glob("*.tar") if not file.name.startswith(".")):

@@ -82,11 +82,14 @@ def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConf
     mirrored = bool(rng.random() < config.flip)
     window = np.s_[top : top + rows, left : left + columns]
     image, depth = frame.image[window], None if frame.depth is None else frame.depth[window]
+    sky = None if frame.sky is None else frame.sky[window]
     if (rows, columns) != (height, width):
         smooth = cv2.INTER_AREA if rows > height else cv2.INTER_LINEAR
         image = np.asarray(cv2.resize(image, (width, height), interpolation=smooth), dtype=np.uint8)
         if depth is not None:
             depth = resize_depth(depth, (height, width))
+        if sky is not None:
+            sky = cv2.resize(sky.astype(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST_EXACT) > 0
     intrinsics = frame.intrinsics
     if intrinsics is not None:
         sx, sy = width / columns, height / rows
@@ -96,6 +99,7 @@ def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConf
     if mirrored:
         image = image[:, ::-1]
         depth = None if depth is None else depth[:, ::-1]
+        sky = None if sky is None else sky[:, ::-1]
         if intrinsics is not None:
             # the mirrored scene, seen by a camera with positive focal length
             flip = np.array([[-1.0, 0, width - 1], [0, 1, 0], [0, 0, 1]])
@@ -107,6 +111,7 @@ def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConf
         unit=frame.unit,
         name=frame.name,
         extra={"key": frame.extra.get("key", frame.name)},
+        sky=None if sky is None else np.ascontiguousarray(sky),
     )
 
 

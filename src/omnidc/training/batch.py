@@ -17,8 +17,10 @@ class Batch:
     sparse: Tensor  # [B, 1, H, W], metres, 0 = no measurement
     gt_depth: Tensor  # [B, 1, H, W], metres, 0 = unknown
     outlier_mask: Tensor  # bool [B, 1, H, W], measurements that the simulated sensor got wrong
+    sky: Tensor  # bool [B, 1, H, W]; where it is False and gt_depth is 0, neither is known
     names: tuple[str, ...] = ()  # of the frames
     resampled: int = 0  # frames that gave no usable sample and were replaced by others
+    working_size: tuple[int, int] | None = None  # height, width at which the network works; None = that of the image
 
     @classmethod
     def collate(cls, samples: Sequence[Batch]) -> Batch:
@@ -28,6 +30,7 @@ class Batch:
             **tensors,
             names=tuple(name for sample in samples for name in sample.names),
             resampled=sum(sample.resampled for sample in samples),
+            working_size=samples[0].working_size,
         )
 
     def to(self, device: torch.device) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 
 from omnidc.training.schedule import format_duration
@@ -21,6 +22,12 @@ class Clock:
     @property
     def elapsed(self) -> float:
         return self.before + time.monotonic() - self._started
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its data loaders that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class Interval:

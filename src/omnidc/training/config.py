@@ -32,7 +32,7 @@ class NetworkConfig(Settings):
     name: str = "compact"  # "compact", "paper", or MODULE:CLASS of a DepthNetwork
     options: dict[str, Any] = field(default_factory=dict)  # given to the network's configuration
     init_checkpoint: str = ""  # checkpoint of the same network to start from; "" = its own initialization
-    encoder: str = ""  # file with ImageNet weights for the encoder; "" = none
+    encoder: str = ""  # ImageNet weights for the encoder: a name (omnidc.training.encoder) or a file; "" = random
     encoder_sha256: str = ""  # its checksum; "" = any file
     freeze: list[str] = field(default_factory=list)  # prefixes of parameter names that stay as they came
 
@@ -44,6 +44,9 @@ class DataConfig(Settings):
     mix: str = "even"  # "even": as many frames of every source; "size": every frame equally often
     epoch_size: int = 0  # frames an epoch; 0 = the largest source once (even), all sources once (size)
     sizes: list[list[int]] = field(default_factory=lambda: [[480, 640]])  # [height, width], one is drawn per step
+    working_sizes: list[list[int]] = field(default_factory=list)  # [height, width, working height, working width]
+    working_share: float = 0.0  # share of the steps that draw from working_sizes instead of sizes
+    use: list[str] = field(default_factory=list)  # names of the sources to train on; [] = all
     pattern: str = "0.5*100~2000+0.25*sift+0.25*lidar"  # simulated sensors, see omnidc.patterns.grammar
     noise: str = "0~0.05"  # rate of outliers for terms of the pattern without noise of their own; "" = none
     val_fraction: float = 0.02  # share of the scenes kept for validation
@@ -96,6 +99,7 @@ class RuntimeConfig(Settings):
     precision: str = "auto"  # "fp32", "bf16", "fp16"; auto = fp32 on CPU, bf16 or fp16 on GPU
     channels_last: bool = True
     compile: bool = False  # torch.compile
+    processes: int = 0  # started by `omnidc train`; 0 = one per core on CPU, 1 on GPU (use torchrun for several)
     threads: int = 0  # of torch on CPU; 0 = its own choice
     checkpoint_steps: int = 0
     checkpoint_minutes: float = 10.0
@@ -104,8 +108,21 @@ class RuntimeConfig(Settings):
 
 
 @dataclass
+class PhaseConfig(Settings):
+    """A part of the run with settings of its own: tables as in the whole configuration, key by key."""
+
+    share: float  # of schedule.steps
+    network: dict[str, Any] = field(default_factory=dict)  # only `freeze`
+    data: dict[str, Any] = field(default_factory=dict)  # not `sources`, `manifest` and `val_fraction`
+    augment: dict[str, Any] = field(default_factory=dict)
+    loss: dict[str, Any] = field(default_factory=dict)
+    optimizer: dict[str, Any] = field(default_factory=dict)  # `batch`, `accumulate`, `lr`, `grad_clip`
+
+
+@dataclass
 class TrainConfig(Settings):
     seed: int = 0
+    phase: list[PhaseConfig] = field(default_factory=list)  # in order; [] = one phase
     network: NetworkConfig = field(default_factory=NetworkConfig)
     data: DataConfig = field(default_factory=DataConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -248,10 +265,60 @@ def to_tables(config: TrainConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+PHASE_KEYS = {
+    "network": {"freeze"},
+    "data": {field.name for field in dataclasses.fields(DataConfig)} - {"sources", "manifest", "val_fraction"},
+    "optimizer": {"batch", "accumulate", "lr", "grad_clip"},
+}
+
+
+def phase_configs(config: TrainConfig) -> list[TrainConfig]:
+    """Return the configuration of each phase of the run; of a run without phases its own."""
+    result = []
+    for number, phase in enumerate(config.phase, 1):
+        tables = {section: getattr(phase, section) for section in ("network", "data", "augment", "loss", "optimizer")}
+        for section, keys in PHASE_KEYS.items():
+            unknown = sorted(set(tables[section]) - keys)
+            if unknown:
+                raise ConfigError(f"Phase {number} cannot change {section}.{unknown[0]}: it holds for the whole run.")
+        own = from_tables(merge({**to_tables(config), "phase": []}, {k: v for k, v in tables.items() if v}))
+        check(own)
+        result.append(own)
+    return result or [config]
+
+
+def phase_ends(config: TrainConfig) -> list[int]:
+    """Return the step after the last of each phase; a run without phases has one that never ends."""
+    shares = [phase.share for phase in config.phase]
+    return [round(sum(shares[: i + 1]) * config.schedule.steps) for i in range(len(shares))] or [sys.maxsize]
+
+
+def first_difference(one: TrainConfig, other: TrainConfig) -> str:
+    """Return the first setting that two configurations of a run differ in, or ""; places and speed do not count."""
+    pairs = [(("",), to_tables(one), to_tables(other))]
+    for place, first, second in pairs:
+        for key in sorted(set(first) | set(second)):
+            name = (*place, key)
+            if name[1:] in (("runtime",), ("data", "sources"), ("data", "workers"), ("data", "prefetch")):
+                continue
+            a, b = first.get(key), second.get(key)
+            if isinstance(a, dict) and isinstance(b, dict):
+                pairs.append((name, a, b))
+            elif a != b:
+                return ".".join(name[1:])
+    return ""
+
+
 def check(config: TrainConfig) -> None:
-    """Contradictions that no single value shows."""
+    """Refuse contradictions that no single value shows."""
     from omnidc.training.schedule import parse_duration
 
+    if config.phase and not config.schedule.steps:
+        raise ConfigError("Phases are shares of the steps: give schedule.steps.")
+    if config.phase and (
+        min(phase.share for phase in config.phase) <= 0 or abs(sum(phase.share for phase in config.phase) - 1) > 1e-6
+    ):
+        raise ConfigError("The shares of the phases must be positive and add up to 1.")
     schedule, data = config.schedule, config.data
     if not (schedule.epochs or schedule.steps or schedule.time_budget):
         raise ConfigError("The run has no end: give --time-budget 2h, or --set schedule.steps=… or schedule.epochs=….")
@@ -261,6 +328,13 @@ def check(config: TrainConfig) -> None:
         raise ConfigError(f"schedule.kind must be steps or cosine, not {schedule.kind!r}.")
     if not data.sizes or any(len(size) != 2 or min(size) < 1 for size in data.sizes):
         raise ConfigError("data.sizes must list [height, width] pairs, for example [[240, 320]].")
+    if any(len(size) != 4 or min(size) < 1 or size[2] > size[0] or size[3] > size[1] for size in data.working_sizes):
+        raise ConfigError("data.working_sizes must list [height, width, working height, working width], none larger.")
+    if not 0 <= data.working_share <= 1 or (data.working_share and not data.working_sizes):
+        raise ConfigError("data.working_share is a share of the steps, 0 to 1, and needs data.working_sizes.")
+    unknown = sorted(set(data.use) - set(data.sources)) if data.sources else []
+    if unknown:
+        raise ConfigError(f"data.use names {unknown[0]!r}, which is none of the sources {', '.join(data.sources)}.")
     if not 0 <= data.val_fraction < 1:
         raise ConfigError("data.val_fraction is a share of the scenes: it must be at least 0 and below 1.")
     if config.optimizer.batch < 1 or config.optimizer.accumulate < 1:

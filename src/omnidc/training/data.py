@@ -81,7 +81,7 @@ class Source(Sequence[Frame]):
 
 def open_source(name: str, path: str) -> Source:
     """Open the frames at `path`: by the reader of the dataset `name` if there is one, else as shards."""
-    frames = open_dataset(name, Path(path)) if name in DATASETS else open_frames(path, auxiliary=False)
+    frames = open_dataset(name, Path(path)) if name in DATASETS else open_frames(path, auxiliary=("sky.png",))
     return Source(name, frames, np.arange(len(frames)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -53,6 +53,15 @@ class ProcessGroup:
         dist.broadcast_object_list(box, src=0, device=self.device)
         return box[0]
 
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        """Run the block in the main process first, so that the others find what it fetched."""
+        if not self.is_main:
+            self.barrier()
+        yield
+        if self.is_main:
+            self.barrier()
+
     def barrier(self) -> None:
         if self.size > 1:
             dist.barrier()
@@ -93,18 +102,22 @@ def join_group(device_name: str) -> Iterator[ProcessGroup]:
 
 
 def has_unused_parameters(module: nn.Module, size: Sequence[int], device: torch.device) -> bool:
-    """Say whether some trainable parameter receives no gradient, by one step on an image of `size` (height, width).
+    """Say whether some trainable parameter receives no gradient, by one step on an image of `size`.
 
-    A head whose loss has weight 0 is such a case; DistributedDataParallel must then search the graph at every step.
+    size: height and width, and perhaps working height and width. A head whose loss has weight 0 gets no gradient, for
+    example; DistributedDataParallel must then search the graph at every step.
     """
-    height, width = size
+    height, width, *working = size
     generator = torch.Generator().manual_seed(0)
     depth = 1 + torch.rand(1, 1, height, width, generator=generator)
     mask = torch.rand(depth.shape, generator=generator) < 0.1
     image = torch.randint(256, (1, 3, height, width), dtype=torch.uint8, generator=generator)
     buffers = [buffer.clone() for buffer in module.buffers()]
     try:
-        module(Batch(image, depth * mask, depth, torch.zeros_like(mask)).to(device))["total"].backward()
+        batch = Batch(image, depth * mask, depth, torch.zeros_like(mask), torch.zeros_like(mask))
+        if working:
+            batch = replace(batch, working_size=(working[0], working[1]))
+        module(batch.to(device))["total"].backward()
         return any(p.requires_grad and p.grad is None for p in module.parameters())
     except InputError:  # untrained weights that are not finite: the first step will report it
         return True

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.errors import CheckpointError, ConfigError
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
@@ -19,6 +19,7 @@ from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper import PaperNetwork
 from omnidc.training.config import NetworkConfig
+from omnidc.training.encoder import resolve_encoder
 
 NAMES = ("compact", "paper")
 
@@ -50,19 +51,14 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
 def initialize(network: DepthNetwork, config: NetworkConfig) -> None:
     """Load the weights to start from: a whole checkpoint, or ImageNet's for the encoder."""
     if config.encoder:
-        path = Path(config.encoder)
-        try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            raise FileError(f"Cannot read the encoder's weights {path}: {error.strerror or error}.") from error
-        if config.encoder_sha256 and digest != config.encoder_sha256:
-            raise CheckpointError(f"{path} is not the file of network.encoder_sha256 (its sum is {digest[:12]}…).")
         load = getattr(getattr(network, "encoder", None), "load_imagenet", None)
         if load is None:
             raise ConfigError(
                 f"The network {config.name!r} has no encoder with ImageNet weights: unset network.encoder."
             )
-        load(path)
+        load(resolve_encoder(config.encoder, config.encoder_sha256))
+    elif not config.init_checkpoint and hasattr(getattr(network, "encoder", None), "load_imagenet"):
+        warnings.warn("The encoder starts from random weights: network.encoder is empty.", stacklevel=2)
     if config.init_checkpoint:
         new = {name: tensor for name, tensor in network.state_dict().items() if name.startswith(network.neutral)}
         try:
@@ -74,14 +70,13 @@ def initialize(network: DepthNetwork, config: NetworkConfig) -> None:
 
 
 def freeze(network: DepthNetwork, prefixes: Sequence[str]) -> None:
-    """Exclude parameters from training whose names begin with one of `prefixes`."""
+    """Train all parameters but those whose names begin with one of `prefixes`."""
     names = dict(network.named_parameters())
     for prefix in prefixes:
-        chosen = [parameter for name, parameter in names.items() if name.startswith(prefix)]
-        if not chosen:
+        if not any(name.startswith(prefix) for name in names):
             raise ConfigError(f"network.freeze: the network has no parameter that begins with {prefix!r}.")
-        for parameter in chosen:
-            parameter.requires_grad_(False)
+    for name, parameter in names.items():
+        parameter.requires_grad_(not name.startswith(tuple(prefixes)))
 
 
 def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:

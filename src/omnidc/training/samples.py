@@ -7,6 +7,7 @@ run can be split over processes, or be killed and resumed, and uses the same dat
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,7 @@ class Request:
     width: int
     source: int
     index: int
+    working_size: tuple[int, int] | None = None  # None = that of the sample
 
 
 class Samples(Dataset[Batch]):
@@ -71,7 +73,7 @@ class Samples(Dataset[Batch]):
                 reason = str(error)
                 continue
             if sample is not None:
-                return replace(sample, resampled=attempt)
+                return replace(sample, resampled=attempt, working_size=request.working_size)
             reason = "too few measurements or too many edges"
         raise InputError(
             f"{MAX_ATTEMPTS} frames of {source.name!r} in a row gave no usable sample, the last because: {reason}"
@@ -97,6 +99,7 @@ class Samples(Dataset[Batch]):
             sparse=torch.from_numpy(np.ascontiguousarray(measured.sparse, dtype=np.float32))[None, None],
             gt_depth=torch.from_numpy(gt_depth)[None, None],
             outlier_mask=torch.from_numpy(np.ascontiguousarray(measured.noise))[None, None],
+            sky=torch.from_numpy(np.zeros(size, np.bool_) if view.sky is None else view.sky)[None, None],
             names=(frame.name,),
         )
 
@@ -119,33 +122,49 @@ class EpochSampler(Sampler[list[Request]]):
         accumulate: int,
         rank: int,
         world: int,
-        sizes: Sequence[Sequence[int]],
+        sizes: Sequence[Sequence[int]],  # height, width
+        working_sizes: Sequence[Sequence[int]] = (),  # height, width, working height, working width
+        working_share: float = 0.0,  # of the steps
+        stop: int = sys.maxsize,  # step that belongs to the next phase
     ) -> None:
         self.order, self.seed, self.first, self.start = order, seed, first, start
         self.batch, self.accumulate, self.rank, self.world = batch, accumulate, rank, world
-        self.sizes = sizes
+        self.sizes, self.working_sizes, self.working_share = sizes, working_sizes, working_share
         self.share = batch // (accumulate * world)
-        self.steps = len(order) // batch
+        self.steps = min(len(order) // batch, stop - first)
 
     @property
     def end(self) -> int:
         """The step after the epoch's last."""
         return self.first + self.steps
 
-    def size_of(self, step: int) -> tuple[int, int]:
+    def size_of(self, step: int) -> tuple[int, int, tuple[int, int] | None]:
+        """Return height, width and working size of a step."""
+        if self.working_share:
+            rng = np.random.default_rng([self.seed, 0x776F726B, step])
+            if rng.random() < self.working_share:
+                height, width, *working = self.working_sizes[int(rng.integers(len(self.working_sizes)))]
+                return height, width, (working[0], working[1])
         height, width = self.sizes[int(np.random.default_rng([self.seed, 0x73697A65, step]).integers(len(self.sizes)))]
-        return height, width
+        return height, width, None
 
     def __len__(self) -> int:
         return max(0, self.end - self.start) * self.accumulate
 
     def __iter__(self) -> Iterator[list[Request]]:
         for step in range(self.start, self.end):
-            height, width = self.size_of(step)
+            height, width, working = self.size_of(step)
             for part in range(self.accumulate):
                 begin = (part * self.world + self.rank) * self.share
                 yield [
-                    Request(step, slot, height, width, *map(int, self.order[(step - self.first) * self.batch + slot]))
+                    Request(
+                        step,
+                        slot,
+                        height,
+                        width,
+                        *map(int, self.order[(step - self.first) * self.batch + slot]),
+                        working_size=working,
+                    )
                     for slot in range(begin, begin + self.share)
                 ]
 

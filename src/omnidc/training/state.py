@@ -6,6 +6,7 @@ A run's folder:
     last.safetensors   the averaged weights of the same moment, as users load them
     best.safetensors   those of the best validation
     config.json        the configuration
+    recipe.json        how the weights were made: settings, seeds, generator, versions, SHA-256
     frames.json        the frames of the present epoch
     losses.csv, validation.csv, pictures/, tensorboard/, nan/ (batches without a finite loss)
 """
@@ -40,6 +41,9 @@ class Position:
     epoch_first: int = 0  # first step of the epoch
     skipped: int = 0  # batches without a finite loss
     best: float = math.inf  # mean REL of the best validation
+    images: int = 0  # used so far
+    cpu_seconds: float = 0.0  # of all processes, over all resumptions
+    finished: bool = False  # the schedule ended and the result was validated
     reserve: float = 0.0  # seconds of a time budget kept for the last validation
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
 import time
@@ -25,9 +26,18 @@ from omnidc.network.interface import DepthNetwork
 from omnidc.patterns import parse
 from omnidc.training import losses
 from omnidc.training.batch import Batch
-from omnidc.training.clock import Clock, Interval, Pace
-from omnidc.training.config import TrainConfig, to_tables
-from omnidc.training.data import TrainingData, epoch_order
+from omnidc.training.clock import Clock, Interval, Pace, cpu_seconds
+from omnidc.training.config import (
+    DataConfig,
+    TrainConfig,
+    first_difference,
+    from_tables,
+    phase_configs,
+    phase_ends,
+    read_run,
+    to_tables,
+)
+from omnidc.training.data import Source, TrainingData, epoch_order
 from omnidc.training.distributed import ProcessGroup, has_unused_parameters, join_group
 from omnidc.training.ema import EMA
 from omnidc.training.logger import RunLogger, StepRecord
@@ -35,6 +45,7 @@ from omnidc.training.losses import LossConfig
 from omnidc.training.networks import build_network, export, freeze, initialize
 from omnidc.training.optimizer import load_optimizer, make_optimizer
 from omnidc.training.precision import pick_precision, use_autocast
+from omnidc.training.recipe import describe, write_recipe
 from omnidc.training.samples import EpochSampler, Samples, make_loader
 from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
 from omnidc.training.signals import StopSignal
@@ -56,7 +67,8 @@ class LossModule(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         image = (batch.image.float() / 255).contiguous(memory_format=self.layout)
-        return losses.total(self.network(image, batch.sparse), batch, self.config)
+        sizes = {} if batch.working_size is None else {"working_size": batch.working_size}
+        return losses.total(self.network(image, batch.sparse, **sizes), batch, self.config)
 
 
 @dataclass(frozen=True)
@@ -75,15 +87,20 @@ class Trainer:
     """One training run in one process; `train` drives it."""
 
     def __init__(self, config: TrainConfig, folder: Path, group: ProcessGroup, *, resume: bool = False) -> None:
-        self.config, self.folder, self.group = config, folder, group
+        self.whole, self.folder, self.group = config, folder, group
+        self.phases, self._phase_ends = phase_configs(config), phase_ends(config)
+        self.config = self.phases[0]  # of the present phase
         self.device = group.device
-        self._check()
+        for phase in self.phases:
+            self._check(phase)
         if config.runtime.threads:
             torch.set_num_threads(config.runtime.threads)
         cv2.setNumThreads(0)
 
         self.position = Position()
+        self.frames: dict[str, int] = {}  # of the last epoch, by source
         self.clock = Clock()
+        self._cpu_before = 0.0
         self.stop = StopSignal()
         self.stopped = False  # all processes agreed to stop
         self.last_loss = math.nan
@@ -91,23 +108,25 @@ class Trainer:
 
         torch.manual_seed(config.seed)
         self.network = build_network(config.network)
-        self._check_sizes()
-        if config.network.encoder or config.network.init_checkpoint:  # random weights must not stay frozen
-            freeze(self.network, config.network.freeze)
+        for phase in self.phases:
+            self._check_sizes(phase.data)
         if not resume:
-            initialize(self.network, config.network)
+            with group.main_first():
+                initialize(self.network, config.network)
         self.network.to(self.device)
         if config.runtime.channels_last:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if group.size > 1 and self.device.type == "cuda":
             self.network = nn.SyncBatchNorm.convert_sync_batchnorm(self.network)  # type: ignore[no-untyped-call]
         self.ema = EMA(self.network, config.optimizer.ema)
+        self._frozen = [self._prefixes(phase) for phase in self.phases]
+        freeze(self.network, [prefix for prefix in self._frozen[0] if all(prefix in one for one in self._frozen)])
         self.optimizer = make_optimizer(self.network, config.optimizer)
         dtype = pick_precision(config.runtime, self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype is torch.float16)
         use_autocast(self.network, self.device, dtype)
         self.ddp: DistributedDataParallel | None = None
-        self.module = self._wrap()
+        self.module: nn.Module | None = None
 
         self.data = TrainingData(config.data, group)
         if resume:
@@ -120,21 +139,21 @@ class Trainer:
         """Optimizer steps done."""
         return self.position.step
 
-    def _check(self) -> None:
+    def _check(self, config: TrainConfig) -> None:
         """Refuse impossible settings before anything is built."""
-        options, parts = self.config.optimizer, self.group.size * self.config.optimizer.accumulate
+        options, parts = config.optimizer, self.group.size * config.optimizer.accumulate
         if options.batch % parts:
             raise ConfigError(
                 f"optimizer.batch={options.batch} cannot be split over {self.group.size} processes "
                 f"x {options.accumulate} parts: choose a multiple of {parts}."
             )
-        parse(self.config.data.pattern, noise=self.config.data.noise or None)
-        for text in self.config.validation.patterns:
+        parse(config.data.pattern, noise=config.data.noise or None)
+        for text in config.validation.patterns:
             parse(text)
 
-    def _check_sizes(self) -> None:
+    def _check_sizes(self, data: DataConfig) -> None:
         multiple = self.network.multiple
-        for height, width in self.config.data.sizes:
+        for height, width in [*data.sizes, *(size[2:] for size in data.working_sizes)]:
             if height % multiple or width % multiple:
                 raise ConfigError(
                     f"data.sizes: {height}x{width} does not fit this network, whose sizes are multiples of {multiple}."
@@ -148,16 +167,31 @@ class Trainer:
             module = torch.compile(module)  # type: ignore[assignment]
         if self.group.size == 1:
             return module
-        unused = has_unused_parameters(module, min(self.config.data.sizes), self.device)
+        data = self.config.data
+        sizes = [min(data.sizes), *([min(data.working_sizes)] if data.working_share else [])]
+        unused = any(has_unused_parameters(module, size, self.device) for size in sizes)
         self.ddp = DistributedDataParallel(module, find_unused_parameters=unused)
         return self.ddp
+
+    def _prefixes(self, config: TrainConfig) -> list[str]:
+        """Return the prefixes of frozen parameters; random weights are never frozen."""
+        return config.network.freeze if config.network.encoder or config.network.init_checkpoint else []
+
+    def _enter_phase(self) -> None:
+        """Take the settings of the phase that the present step belongs to."""
+        number = min(bisect.bisect_right(self._phase_ends, self.step), len(self.phases) - 1)
+        if self.module is None or self.phases[number] is not self.config:
+            self.config = self.phases[number]
+            freeze(self.network, self._frozen[number])
+            self.ddp = self.module = None  # the hooks of an old wrapper must be gone before a new one is made
+            self.module = self._wrap()
 
     # ------------------------------------------------------------------------------------------------------- state
 
     def state(self) -> dict[str, Any]:
         train, validation = self.data.train, self.data.validation.sources
         return {
-            "config": json.dumps(to_tables(self.config)),
+            "config": json.dumps(to_tables(self.whole)),
             **asdict(self.position),
             "elapsed": self.clock.elapsed,
             "sources": None if train is None else pack_names({source.name: source.names for source in train}),
@@ -181,7 +215,10 @@ class Trainer:
             ) from error
         self.scaler.load_state_dict(state["scaler"])
         self.ema.updates = state["average_updates"]
-        self.position = Position(**{name: state[name] for name in asdict(self.position)})
+        images = state["step"] * self.whole.optimizer.batch  # of runs of earlier versions, which did not count them
+        self.position = Position(**{name: state[name] for name in asdict(self.position) if name in state})
+        self.position.images = state.get("images", images)
+        self._cpu_before = self.position.cpu_seconds
         self.clock.start(state["elapsed"])
         train = state["sources"]
         self.data.restore(
@@ -193,21 +230,24 @@ class Trainer:
         if self.group.is_main:
             if logger is not None:
                 logger.flush()  # first: a resumed run expects the rows of every step before its state
+            self.position.cpu_seconds = self._cpu_before + self.group.size * cpu_seconds()
             save_state(self.folder, self.state())
             self._export("last.safetensors")
 
     def _export(self, name: str, **scores: float) -> None:
-        """Write the averaged weights with the facts of a model card."""
-        about = {
-            "step": self.step,
-            "images": self.step * self.config.optimizer.batch,
-            "seconds": round(self.clock.elapsed),
-            "seed": self.config.seed,
-            "data": sorted(self.config.data.sources),
-            "encoder": self.config.network.encoder_sha256 if self.config.network.encoder else "",
-            **scores,
-        }
-        export(self.ema.network, self.config.network, self.folder / name, about)
+        """Write the averaged weights with their recipe."""
+        export(self.ema.network, self.config.network, self.folder / name, {**self.recipe(), **scores})
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how the weights were made."""
+        return describe(
+            self.whole,
+            self.frames,
+            step=self.step,
+            images=self.position.images,
+            seconds=round(self.clock.elapsed),
+            cpu_hours=round(self.position.cpu_seconds / 3600, 3),
+        )
 
     # ------------------------------------------------------------------------------------------------------- steps
 
@@ -215,10 +255,11 @@ class Trainer:
         """Return the rest of the present epoch; a new one is begun if there is none."""
         if self.data.train is None:
             self.data.begin_epoch(self.folder)
-        assert self.data.train is not None
+        self.frames = {source.name: len(source) for source in self.data.train or ()}
+        self._enter_phase()
         config, position = self.config, self.position
         order = epoch_order(
-            self.data.train,
+            self.sources,
             mix=config.data.mix,
             epoch_size=config.data.epoch_size,
             seed=config.seed,
@@ -234,6 +275,9 @@ class Trainer:
             rank=self.group.rank,
             world=self.group.size,
             sizes=config.data.sizes,
+            working_sizes=config.data.working_sizes,
+            working_share=config.data.working_share,
+            stop=self._phase_ends[self.phases.index(config)],
         )
         if sampler.steps == 0:
             raise ConfigError(
@@ -242,9 +286,15 @@ class Trainer:
             )
         return sampler
 
-    def batches(self, sampler: EpochSampler) -> Iterator[Batch]:
+    @property
+    def sources(self) -> list[Source]:
+        """The training frames of the present phase."""
         assert self.data.train is not None
-        samples = Samples(self.data.train, self.config.data, self.config.augment, self.config.seed)
+        used = self.config.data.use
+        return [source for source in self.data.train if not used or source.name in used]
+
+    def batches(self, sampler: EpochSampler) -> Iterator[Batch]:
+        samples = Samples(self.sources, self.config.data, self.config.augment, self.config.seed)
         return iter(make_loader(samples, sampler, self.config.data, pin=self.device.type == "cuda"))
 
     def progress(self, elapsed: float, steps_per_epoch: int | None = None) -> float:
@@ -308,6 +358,7 @@ class Trainer:
             losses=means,
         )
         position.step += 1
+        position.images += options.batch
         return record
 
     def _backward(self, batch: Batch, sums: dict[str, float], *, last: bool) -> bool:
@@ -319,6 +370,7 @@ class Trainer:
         if self.ddp is not None and not last:
             waiting = self.ddp.no_sync()
         with waiting:
+            assert self.module is not None
             try:
                 terms = self.module(batch.to(self.device))
                 values = torch.stack(list(terms.values())).detach().tolist()
@@ -383,8 +435,11 @@ class Trainer:
 
     def run(self, logger: RunLogger | None) -> Summary:
         """Train until the schedule ends or a signal asks to stop."""
-        config, position = self.config, self.position
+        config, position = self.whole, self.position
         self.clock.start()
+        if self._is_over() and position.finished:
+            return self.summary()
+        position.finished = False
         if config.schedule.time_budget and not position.reserve:
             position.reserve = FIRST_RESERVE * parse_duration(config.schedule.time_budget)
         now = self.clock.elapsed
@@ -398,7 +453,7 @@ class Trainer:
             began = self.clock.elapsed
             while self.step < sampler.end and not self._is_over(sampler.steps):
                 record = self.train_step(batches, self._done)
-                pace.update(config.optimizer.batch, record.elapsed - began)
+                pace.update(self.config.optimizer.batch, record.elapsed - began)
                 if logger is not None:
                     logger.step(record, rate=pace.rate, left=pace.left(record.progress, record.elapsed))
                 last = self.step == sampler.end
@@ -421,7 +476,16 @@ class Trainer:
             del batches
         if not self.stopped and validated_step != self.step:
             self.validate(logger)
+        position.finished = not self.stopped
         self.save(logger)
+        if self.group.is_main:
+            files = [self.folder / name for name in ("last.safetensors", "best.safetensors")]
+            write_recipe(self.folder, self.recipe(), {file.name: file for file in files})
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """Return where the run stands."""
+        position = self.position
         return Summary(self.step, position.epoch, self.clock.elapsed, position.skipped, position.best, self.last_loss)
 
     def _is_over(self, steps_per_epoch: int | None = None) -> bool:
@@ -440,9 +504,14 @@ class Trainer:
 
 
 def train(config: TrainConfig, folder: Path, *, resume: bool = False, quiet: bool = False) -> Summary:
-    """Train in `folder` until the schedule ends. With `resume`, go on from its last checkpoint."""
+    """Train in `folder` until the schedule ends. A run of the same settings there, or `resume`, is gone on with."""
     if not resume and (folder / STATE).exists():
-        raise FileError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
+        difference = first_difference(config, from_tables(read_run(folder)))
+        if difference:
+            raise FileError(
+                f"{folder} already holds a run with another {difference}: go on with --resume, or choose another --out."
+            )
+        resume = True
     with join_group(config.runtime.device) as group, warnings.catch_warnings():
         warnings.simplefilter("once", ConvergenceWarning)
         trainer = Trainer(config, folder, group, resume=resume)
