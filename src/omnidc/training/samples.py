@@ -98,7 +98,7 @@ class Samples(Dataset[Batch]):
             image=torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None],
             sparse=torch.from_numpy(np.ascontiguousarray(measured.sparse, dtype=np.float32))[None, None],
             gt_depth=torch.from_numpy(gt_depth)[None, None],
-            outlier_mask=torch.from_numpy(np.ascontiguousarray(measured.noise))[None, None],
+            outlier_mask=torch.from_numpy(np.ascontiguousarray(measured.outlier_mask))[None, None],
             sky=torch.from_numpy(np.zeros(size, np.bool_) if view.sky is None else view.sky)[None, None],
             names=(frame.name,),
         )
