@@ -110,7 +110,6 @@ def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConf
         intrinsics=intrinsics,
         unit=frame.unit,
         name=frame.name,
-        extra={"key": frame.extra.get("key", frame.name)},
         sky=None if sky is None else np.ascontiguousarray(sky),
     )
 

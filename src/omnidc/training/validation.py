@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from collections.abc import Sequence
@@ -12,15 +13,13 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from omnidc.errors import FileError
+from omnidc.errors import ConvergenceError, FileError
 from omnidc.frame import Frame
 from omnidc.io.files import atomic_path
 from omnidc.network.interface import DepthNetwork
-from omnidc.network.normalize import pad_to_multiple
 from omnidc.patterns import Pattern, parse
+from omnidc.pipeline.completer import DepthCompleter
 
 LN20 = math.log(20.0)  # |error| ≤ b ln 20 holds for 95 % of a Laplace distribution
 
@@ -54,21 +53,9 @@ def score_frame(
     return float((error / t).mean()), float((log_error < math.log(1.25)).mean()), coverage, float(log_error.mean())
 
 
-@torch.no_grad()
-def predict(
-    network: DepthNetwork, image: npt.NDArray[np.uint8], sparse: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
-    """Depth and Laplace scale, both [H, W], of one picture of any size."""
-    device = next(network.parameters()).device
-    pixels = torch.from_numpy(image).to(device).permute(2, 0, 1)[None].float() / 255
-    measured = torch.from_numpy(sparse).to(device)[None, None]
-    pixels, measured, (height, width) = pad_to_multiple(pixels, measured, network.multiple, network.padding)
-    prediction = network(pixels, measured)
-
-    def crop(map_: Tensor) -> npt.NDArray[np.float32]:
-        return np.asarray(map_[0, 0, :height, :width].float().cpu().numpy(), dtype=np.float32)
-
-    return crop(prediction.depth), None if prediction.scale is None else crop(prediction.scale)
+def as_users_run_it(network: DepthNetwork) -> DepthCompleter:
+    """Return a completer of a copy of the network, in the form in which `omnidc.load` would return its checkpoint."""
+    return DepthCompleter(copy.deepcopy(network).eval().optimise())
 
 
 def validate(
@@ -78,12 +65,12 @@ def validate(
     *,
     pictures: int = 0,  # frames to draw
 ) -> tuple[dict[str, Scores], npt.NDArray[np.uint8] | None]:
-    """Scores per pattern, and a picture [h, w, 3] of the first frames (the pattern changes from row to row).
+    """Return scores per pattern, and a picture [h, w, 3] of the first frames (the pattern changes from row to row).
 
-    The measurements of a frame depend on its name and the pattern only, so scores can be compared along a run.
+    Depth is that of `complete`, at the frame's own size. The measurements of a frame depend on its name and the
+    pattern only, so scores can be compared along a run. A frame without a finite result scores NaN.
     """
-    was_training = network.training
-    network.eval()
+    completer = as_users_run_it(network)
     parsed: list[tuple[str, Pattern]] = [(text, parse(text)) for text in patterns]
     results: dict[str, list[tuple[float, float, float, float]]] = {text: [] for text in patterns}
     rows = []
@@ -94,11 +81,14 @@ def validate(
         for place, (text, pattern) in enumerate(parsed):
             rng = np.random.default_rng(zlib.crc32(f"{frame.name}|{text}".encode()))
             sparse = np.ascontiguousarray(pattern(gt_depth, frame.image, rng).sparse, dtype=np.float32)
-            depth, scale = predict(network, frame.image, sparse)
-            results[text].append(score_frame(depth, scale, gt_depth))
+            try:
+                result = completer.complete(frame.image, sparse, max_long_side=max(frame.height, frame.width))
+            except ConvergenceError:
+                results[text].append((math.nan,) * 4)
+                continue
+            results[text].append(score_frame(result.depth, result.uncertainty, gt_depth))
             if number < pictures and place == number % len(parsed):
-                rows.append(draw_row(frame.image, sparse, depth, gt_depth))
-    network.train(was_training)
+                rows.append(draw_row(frame.image, sparse, result.depth, gt_depth))
     scores = {text: Scores(len(all_), *map(float, np.mean(all_, axis=0))) for text, all_ in results.items() if all_}
     return scores, stack_rows(rows)
 
