@@ -338,6 +338,9 @@ def test_recipe_and_metadata_say_how_the_weights_were_made(tmp_path: Path) -> No
     (folder / "manifest.json").write_text(json.dumps({**generator, "shards": []}))
     run = tmp_path / "run"
     train(tiny_config(folder, "schedule.steps=2"), run, quiet=True)
+    again = tmp_path / "again"
+    train(tiny_config(folder, "schedule.steps=2"), again, quiet=True)
+    assert (again / "last.safetensors").read_bytes() == (run / "last.safetensors").read_bytes()
     recipe = json.loads((run / "recipe.json").read_text())
     assert recipe["settings"]["seed"] == 3
     assert recipe["sources"]["planes"]["generator"] == generator

@@ -295,17 +295,16 @@ def phase_ends(config: TrainConfig) -> list[int]:
 
 def first_difference(one: TrainConfig, other: TrainConfig) -> str:
     """Return the first setting that two configurations of a run differ in, or ""; places and speed do not count."""
-    pairs = [(("",), to_tables(one), to_tables(other))]
+    pairs = [("", to_tables(one), to_tables(other))]
     for place, first, second in pairs:
         for key in sorted(set(first) | set(second)):
-            name = (*place, key)
-            if name[1:] in (("runtime",), ("data", "sources"), ("data", "workers"), ("data", "prefetch")):
+            name, a, b = f"{place}{key}", first.get(key), second.get(key)
+            if name in ("runtime", "data.sources", "data.workers", "data.prefetch"):
                 continue
-            a, b = first.get(key), second.get(key)
             if isinstance(a, dict) and isinstance(b, dict):
-                pairs.append((name, a, b))
+                pairs.append((f"{name}.", a, b))
             elif a != b:
-                return ".".join(name[1:])
+                return name
     return ""
 
 

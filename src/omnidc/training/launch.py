@@ -33,17 +33,17 @@ class Failure:
 
 
 def process_count(config: TrainConfig) -> int:
-    """Return how many processes to start: as many as there are cores, and as the batch can be split over."""
-    wanted = config.runtime.processes
-    if wanted == 0:
-        import torch
+    """Return how many processes to start; unless configured, the most that cores and batch allow, and 1 on a GPU."""
+    import torch
 
-        device = config.runtime.device
-        if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
-            return 1
-        wanted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if config.runtime.processes:
+        return config.runtime.processes
+    device = config.runtime.device
+    if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parts = [phase.optimizer.batch // phase.optimizer.accumulate for phase in phase_configs(config)]
-    return max(n for n in range(1, wanted + 1) if all(part % n == 0 for part in parts))
+    return max(n for n in range(1, cores + 1) if all(part % n == 0 for part in parts))
 
 
 def launch(job: str, config: TrainConfig, folder: Path, *, resume: bool = False, quiet: bool = False) -> Any:

@@ -85,10 +85,19 @@ def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict
     One from outside the package is stored as bare weights with its name.
     """
     training = {"training": json.dumps(about)}
-    if config.name in NAMES:
-        save_network(network, path, training)
-        return
-    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}
-    named = {**training, "network": config.name, "options": json.dumps(config.options)}
     with atomic_path(path) as temporary:
-        temporary.write_bytes(save(tensors, named))
+        if config.name in NAMES:
+            save_network(network, temporary, training)
+            data = temporary.read_bytes()
+        else:
+            tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}
+            data = save(tensors, {**training, "network": config.name, "options": json.dumps(config.options)})
+        temporary.write_bytes(sort_header(data))
+
+
+def sort_header(data: bytes) -> bytes:
+    """Return a safetensors file with a sorted header: the library's order of metadata changes from call to call."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]

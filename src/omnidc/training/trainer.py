@@ -239,15 +239,8 @@ class Trainer:
         export(self.ema.network, self.config.network, self.folder / name, {**self.recipe(), **scores})
 
     def recipe(self) -> dict[str, Any]:
-        """Return how the weights were made."""
-        return describe(
-            self.whole,
-            self.frames,
-            step=self.step,
-            images=self.position.images,
-            seconds=round(self.clock.elapsed),
-            cpu_hours=round(self.position.cpu_seconds / 3600, 3),
-        )
+        """Return how the weights were made; no times, so that the same recipe makes the same file."""
+        return describe(self.whole, self.frames, processes=self.group.size, step=self.step, images=self.position.images)
 
     # ------------------------------------------------------------------------------------------------------- steps
 
@@ -480,7 +473,8 @@ class Trainer:
         self.save(logger)
         if self.group.is_main:
             files = [self.folder / name for name in ("last.safetensors", "best.safetensors")]
-            write_recipe(self.folder, self.recipe(), {file.name: file for file in files})
+            hours = {"hours": self.clock.elapsed / 3600, "cpu_hours": position.cpu_seconds / 3600}
+            write_recipe(self.folder, {**self.recipe(), **hours}, files)
         return self.summary()
 
     def summary(self) -> Summary:
