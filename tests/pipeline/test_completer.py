@@ -275,6 +275,13 @@ def test_frame_and_options_give_what_keywords_give(Tiny: Callable[..., Any]) -> 
     by_keywords = completer.complete(*view(), CAMERA, keep_input="hard", max_long_side=48)
     np.testing.assert_array_equal(by_frame.depth, by_keywords.depth)
     np.testing.assert_array_equal(completer.complete_frames([frame], options)[0].depth, by_frame.depth)
+    both = completer.complete(frame, keep_input="hard", max_long_side=48)
+    np.testing.assert_array_equal(both.depth, by_frame.depth)
+    with pytest.raises(ConfigError, match="belongs to make_frame"):
+        completer.complete(frame, ray_depth=True)
+    for given in ((options, {"tile": 64}), (view()[1], {})):
+        with pytest.raises(ConfigError, match="complete\\(frame, options\\)"):
+            completer.complete(frame, given[0], **given[1])
 
 
 def test_mask_removes_measurements_and_result(Tiny: Callable[..., Any]) -> None:
@@ -392,3 +399,12 @@ def test_damaged_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None
     path.write_bytes(content)
     with pytest.raises(omnidc.OmnidcError, match=r"a\.safetensors"):
         omnidc.load(path)
+
+
+def test_keep_edges_is_the_old_name_of_keep_flying_pixels(harmonic: DepthCompleter) -> None:
+    result = harmonic.complete(*view(), CAMERA)
+    with pytest.warns(DeprecationWarning, match="keep_flying_pixels"):
+        points, _ = result.points(keep_edges=True)
+    assert len(points) == result.depth.size
+    with pytest.raises(TypeError, match="keep_edge"):
+        result.points(keep_edge=True)
