@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import add_pairs, differences, join_edges, pool
+from omnidc.integrate.exportable import integrate_fixed
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, log_of_valid, normalization, pad_to_multiple
@@ -186,6 +187,11 @@ class CompactNetwork(DepthNetwork):
         total, product = sums.split(1, dim=1)
         mean = product / (total + 1e-6)
         start = guess.log_depth if self.config.cell == 2 else pool(guess.log_depth, 1)
+        if torch.compiler.is_exporting():
+            n = self.config.iterations
+            x, residual = integrate_fixed(gradients, mean, self.log_alpha.exp() * total, weights, start, n)
+            known = torch.ones_like(residual, dtype=torch.bool)
+            return x, SolveInfo(torch.full_like(residual, n, dtype=torch.int64), residual[None], known, known)
         return integrate(
             gradients,
             mean,
