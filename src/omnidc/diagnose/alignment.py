@@ -32,7 +32,7 @@ MIN_EDGES = 60  # samples below which no score is stable
 
 @dataclass(frozen=True)
 class Transform:
-    """Correction of the measurements: what to add to their place in the photograph."""
+    """Correction of the measurements: where they belong in the photograph, seen from where they are drawn."""
 
     x: float  # pixels to the right
     y: float  # pixels down
@@ -185,8 +185,3 @@ def _squared_radius(edges: DepthEdges, center: tuple[float, float]) -> Values:
 
 def _mean(edges: DepthEdges, values: Values) -> float:
     return float((edges.weight * values).sum() / edges.weight.sum())
-
-
-def degrees(pixels: float, focal: float) -> float:
-    """Return the angle that a shift of the whole image stands for."""
-    return math.degrees(math.atan2(pixels, focal))

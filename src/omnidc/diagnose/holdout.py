@@ -13,7 +13,7 @@ from omnidc.diagnose.folds import Fold, Map, gap_size
 from omnidc.errors import InputError
 
 if TYPE_CHECKING:
-    from omnidc.completer import DepthCompleter
+    from omnidc.pipeline import DepthCompleter
 
 Values = npt.NDArray[np.float64]
 DISTANCE_BINS = 4

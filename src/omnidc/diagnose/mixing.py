@@ -13,7 +13,7 @@ from omnidc.diagnose.folds import gap_size
 from omnidc.diagnose.holdout import HiddenPoints, Score, Values, gap_edges, score
 
 if TYPE_CHECKING:
-    from omnidc.completer import Completion
+    from omnidc.pipeline import Completion
 
 CANDIDATES = np.linspace(0, 1, 21)  # weights of the network that are tried
 MIN_BIN = 50  # hidden points that a gap size needs for a weight of its own
@@ -71,13 +71,9 @@ def fit_mixture(points: HiddenPoints) -> Mixture:
 def cross_fitted(points: HiddenPoints) -> Score:
     """Score the mixture, each half of the blocks mixed with the weights of the other half."""
     mixed = np.empty(len(points))
-    for half in _halves(points):
-        if half.all() or not half.any():
-            half = np.ones(len(points), np.bool_)
+    for half, other in _cross_halves(points):
         part = points.take(half)
-        mixed[half] = fit_mixture(points.take(~half) if not half.all() else part).apply(
-            part.network, part.linear, part.gap
-        )
+        mixed[half] = fit_mixture(points.take(other)).apply(part.network, part.linear, part.gap)
     return score(mixed, points.measured)
 
 
@@ -87,8 +83,7 @@ def fit_coverage(points: HiddenPoints) -> Coverage | None:
         return None
     ratio = np.abs(points.network - points.measured) / points.laplace_scale
     after = np.empty(len(points))
-    for half in _halves(points):
-        other = ~half if (~half).any() else half
+    for half, other in _cross_halves(points):
         after[half] = ratio[half] / _factor(ratio[other])
     limits = [-math.log(1 - level) for level in LEVELS]
     return Coverage(
@@ -128,8 +123,8 @@ def _factor(ratio: Values) -> float:
     return float(np.quantile(ratio, 0.95)) / LN20
 
 
-def _halves(points: HiddenPoints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Split the hidden blocks in two, every other one."""
+def _cross_halves(points: HiddenPoints) -> list[tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+    """Split the hidden blocks in two, every other one; return each half with the other. One block is its own other."""
     _, number = np.unique(points.cluster, return_inverse=True)
     first = number % 2 == 0
-    return first, ~first
+    return [(first, first)] if first.all() else [(first, ~first), (~first, first)]
