@@ -173,9 +173,7 @@ def _write_picture(path: Path, frame: Frame, result: Diagnosis) -> str:
     alignment = result.examination.alignment
     if alignment is None or frame.sparse is None:
         return f"{path} was not written: the points have too few depth edges to find a correction."
-    K = frame.intrinsics
-    center = None if K is None else (float(K[0, 2]), float(K[1, 2]))
-    write_picture(path, calibration_picture(frame.image, frame.sparse, alignment.best, center))
+    write_picture(path, calibration_picture(frame.image, frame.sparse, alignment.best, frame.intrinsics))
     return f"wrote {path}: above the points as given, below as corrected"
 
 

@@ -77,9 +77,17 @@ def align(
     edges = depth_edges_between(sparse, rng)
     if len(edges) < MIN_EDGES:
         return None
-    height, width = sparse.shape
-    middle = ((width - 1) / 2, (height - 1) / 2) if center is None else center
-    return search(contours(image), edges, middle, rng)
+    return search(contours(image), edges, center or image_center(sparse.shape), rng)
+
+
+def image_center(
+    shape: tuple[int, ...],  # height, width
+    intrinsics: Values | None = None,  # [3, 3]
+) -> tuple[float, float]:
+    """Return the principal point, or the middle of the image where the camera is not known."""
+    if intrinsics is not None:
+        return float(intrinsics[0, 2]), float(intrinsics[1, 2])
+    return (shape[1] - 1) / 2, (shape[0] - 1) / 2
 
 
 def search(
@@ -152,12 +160,12 @@ def shift_scores(
     padded = np.pad(contour, ((0, 0), (margin, margin), (margin, margin)))
     _, height, width = padded.shape
     x, y = family.displace(edges.x, edges.y, edges.inverse_depth, center)
-    column = np.clip(np.rint(x).astype(np.int64) + margin, MAX_SHIFT, width - 1 - MAX_SHIFT)
-    row = np.clip(np.rint(y).astype(np.int64) + margin, MAX_SHIFT, height - 1 - MAX_SHIFT)
-    start = (edges.axis * height + row) * width + column
+    column = np.clip(np.rint(x).astype(np.int32) + margin, MAX_SHIFT, width - 1 - MAX_SHIFT)
+    row = np.clip(np.rint(y).astype(np.int32) + margin, MAX_SHIFT, height - 1 - MAX_SHIFT)
+    start = ((edges.axis * height + row) * width + column).astype(np.int32)
     shifts = _shifts()
-    step = shifts[:, 1] * width + shifts[:, 0]
-    values = padded.ravel()[start + step[:, None]] * edges.weight.astype(np.float32)
+    step = (shifts[:, 1] * width + shifts[:, 0]).astype(np.int32)
+    values = padded.ravel().take(start + step[:, None]) * edges.weight.astype(np.float32)
     present, first = np.unique(block, return_index=True)
     out = np.zeros((len(shifts), BLOCKS[0] * BLOCKS[1]))
     out[:, present] = np.add.reduceat(values, first, axis=1)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.diagnose.alignment import Alignment, Transform
+from omnidc.diagnose.alignment import Alignment, Transform, image_center
 from omnidc.diagnose.edges import Map
 from omnidc.diagnose.verdict import Finding, cannot_tell, ok, suspicious
 
@@ -104,11 +104,11 @@ def corrected_extrinsics(
 def corrected_map(
     sparse: Map,  # [H, W]
     transform: Transform,
-    center: tuple[float, float] | None,
+    center: tuple[float, float] | None = None,  # principal point; None = the middle of the image
 ) -> Map:
     """Return the measurements at their corrected pixels; the nearest stays where several fall on one."""
     height, width = sparse.shape
-    middle = ((width - 1) / 2, (height - 1) / 2) if center is None else center
+    middle = center or image_center(sparse.shape)
     rows, columns = np.nonzero(sparse > 0)
     depth = sparse[rows, columns].astype(np.float64)
     x, y = transform.displace(columns.astype(np.float64), rows.astype(np.float64), 1 / depth, middle)

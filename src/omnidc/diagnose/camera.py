@@ -17,7 +17,7 @@ OFF_CENTER = 0.2  # from the middle: farther away the image was cropped, or K is
 FOCAL = (0.25, 8.0)  # plausible focal length / longer side: 127° to 7° of view
 MIN_POINTS = 100
 
-EXPONENTS = np.array([-0.5, 0.0, 0.5, 1.0, 1.5])  # p of z = d / s^p: 0 z-depth, 1 distance along the ray
+EXPONENTS = np.array([0.0, 0.5, 1.0, 1.5])  # p of z = d / s^p: 0 z-depth, 1 distance along the ray
 TOLERANCES = (0.01, 0.03)  # of the plane fits: for exact sensors, then for noisy ones
 PLANAR = 0.6  # cost below which a window is a plane
 MIN_PLANES = 3

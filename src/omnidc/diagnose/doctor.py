@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.diagnose.alignment import MIN_EDGES, Alignment, search
-from omnidc.diagnose.calibration import check_calibration
-from omnidc.diagnose.camera import check_camera, check_ray
+from omnidc.diagnose.alignment import MIN_EDGES, Alignment, image_center, search
+from omnidc.diagnose.calibration import CALIBRATION, check_calibration
+from omnidc.diagnose.camera import CAMERA, RAY, check_camera, check_ray
 from omnidc.diagnose.edges import contours, depth_edges_between
 from omnidc.diagnose.folds import FOLDS, MIN_POINTS, block_folds
 from omnidc.diagnose.holdout import Comparison, HiddenPoints, Score, compare, measure
 from omnidc.diagnose.mixing import Coverage, Mixture, cross_fitted, fit_coverage, fit_mixture
-from omnidc.diagnose.orientation import check_mirrored, check_swapped
-from omnidc.diagnose.points import check_outliers, check_returns, check_scan_returns, check_sky
-from omnidc.diagnose.scale import check_scale, check_unit
+from omnidc.diagnose.orientation import MIRRORED, SWAPPED, check_mirrored, check_swapped
+from omnidc.diagnose.points import OUTLIERS, RETURNS, SKY, check_outliers, check_returns, check_scan_returns, check_sky
+from omnidc.diagnose.scale import SCALE, UNIT, check_scale, check_unit
 from omnidc.diagnose.sky import sky_mask
 from omnidc.diagnose.verdict import Finding, Verdict
 from omnidc.errors import InputError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from omnidc.pipeline import DepthCompleter
 
 SEED = 0
+CHECKS = (UNIT, SCALE, CAMERA, RAY, SWAPPED, MIRRORED, CALIBRATION, OUTLIERS, RETURNS, SKY)  # in the order of the report
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def examine(
     *,
     scan: npt.NDArray[np.float64] | None = None,  # [N, 3], sensor frame: the points before projection
     speed: float | None = None,  # of the camera along its axis, unit of the depth per second
+    checks: Collection[str] = CHECKS,
 ) -> Examination:
     """Check unit, camera, orientation, calibration and single points. Deterministic."""
     if image.shape[:2] != sparse.shape:
@@ -84,27 +86,31 @@ def examine(
         )
     if not (sparse > 0).any():
         raise InputError("There are no depth points to examine.")
-    rng = np.random.default_rng(SEED)
-    contour, edges = contours(image), depth_edges_between(sparse, rng)
-    height, width = sparse.shape
-    middle = ((width - 1) / 2, (height - 1) / 2)
+    contour, edges = contours(image), depth_edges_between(sparse, _rng())
     camera = check_camera(intrinsics, sparse)
-    usable = camera.verdict is not Verdict.SUSPICIOUS
-    center = (float(intrinsics[0, 2]), float(intrinsics[1, 2])) if intrinsics is not None and usable else middle
-    alignment = search(contour, edges, center, rng) if len(edges) >= MIN_EDGES else None
-    findings = (
-        check_unit(sparse, unit),
-        check_scale(sparse, intrinsics if usable else None, unit, bool(sky_mask(image).any()), rng),
-        camera,
-        check_ray(intrinsics if usable else None, sparse, rng),
-        check_swapped(contour, edges, sparse),
-        check_mirrored(contour, edges),
-        check_calibration(alignment, intrinsics, unit, speed),
-        check_outliers(sparse, rng),
-        check_returns(sparse, rng) if scan is None else check_scan_returns(scan),
-        check_sky(image, sparse),
-    )
-    return Examination(findings, alignment)
+    # A camera of another resolution would mislead the checks that need one.
+    K = None if camera.verdict is Verdict.SUSPICIOUS else intrinsics
+    alignment = None
+    if CALIBRATION in checks and len(edges) >= MIN_EDGES:
+        alignment = search(contour, edges, image_center(sparse.shape, K), _rng())
+    table: dict[str, Callable[[], Finding]] = {
+        UNIT: lambda: check_unit(sparse, unit),
+        SCALE: lambda: check_scale(sparse, K, unit, bool(sky_mask(image).any()), _rng()),
+        CAMERA: lambda: camera,
+        RAY: lambda: check_ray(K, sparse, _rng()),
+        SWAPPED: lambda: check_swapped(contour, edges, sparse),
+        MIRRORED: lambda: check_mirrored(contour, edges),
+        CALIBRATION: lambda: check_calibration(alignment, K, unit, speed),
+        OUTLIERS: lambda: check_outliers(sparse, _rng()),
+        RETURNS: lambda: check_returns(sparse, _rng()) if scan is None else check_scan_returns(scan),
+        SKY: lambda: check_sky(image, sparse),
+    }
+    return Examination(tuple(table[name]() for name in CHECKS if name in checks), alignment)
+
+
+def _rng() -> np.random.Generator:
+    """Return a generator of its own for each check, so that no check depends on which others ran."""
+    return np.random.default_rng(SEED)
 
 
 def diagnose(
@@ -124,7 +130,7 @@ def diagnose(
     depths = sparse[sparse > 0]
     errors = None
     if completer is not None and depths.size >= MIN_POINTS:
-        rng = np.random.default_rng(SEED)
+        rng = _rng()
         hidden = measure(
             completer, frame.image, sparse, frame.intrinsics, block_folds(sparse, rng, folds), progress
         )

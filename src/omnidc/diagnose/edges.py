@@ -22,7 +22,7 @@ LARGE_JUMP = 0.4  # beyond which a larger jump does not count more
 MAX_PAIR = 24  # pixels between two measurements of a pair; farther apart the edge's place is not known
 NEIGHBORS = 12
 DENSE = 0.4  # share of measured pixels above which the map is a raster
-MAX_EDGES = 6000  # samples; enough for a stable score, few enough for a fast search
+MAX_EDGES = 4000  # samples; enough for a stable score, few enough for a fast search
 LOCAL = 41  # pixels of the window in which contours are compared with their surroundings
 CONTOUR_LIMIT = 4.0  # times the local mean, beyond which a contour does not count more
 

@@ -78,7 +78,9 @@ def _hide_blocks(measured: Mask, side: int, share: float, rng: np.random.Generat
     # The last block that does not exceed the share; at least one, and never all of them.
     chosen = order[: max(1, int(np.searchsorted(total, share * total[-1], side="right")))][: max(1, len(order) - 1)]
     hidden = measured & np.isin(block, chosen)
-    if hidden.sum() == measured.sum():  # all points lie in one block: hide its left part
-        columns_of = np.broadcast_to(columns, measured.shape)
-        hidden &= columns_of < np.quantile(columns_of[measured], share)
+    if hidden.sum() == measured.sum():  # all points lie in one block: hide those on its left
+        points = np.argwhere(measured)
+        points = points[np.argsort(points[:, 1], kind="stable")][: max(1, round(share * len(points)))]
+        hidden = np.zeros_like(measured)
+        hidden[tuple(points.T)] = True
     return Fold(hidden, block, side)

@@ -54,7 +54,9 @@ class Neighborhood:
         position = np.stack([columns, rows], axis=1)
         log = np.log(sparse[rows, columns].astype(np.float64))
         chosen = rng.choice(len(log), min(SAMPLED, len(log)), replace=False)
-        distance, index = cKDTree(position).query(position[chosen], k=NEIGHBORS + 1)
+        # A plain tree: there are few queries, and balancing the tree would cost more than it saves.
+        tree = cKDTree(position, compact_nodes=False, balanced_tree=False)
+        distance, index = tree.query(position[chosen], k=NEIGHBORS + 1)
         return cls(log[chosen], log[index[:, 1:]], distance[:, 1:])
 
     @property

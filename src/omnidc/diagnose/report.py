@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.diagnose.alignment import Transform
+from omnidc.diagnose.alignment import Transform, image_center
 from omnidc.diagnose.calibration import corrected_map
 from omnidc.diagnose.doctor import Diagnosis, Errors
 from omnidc.diagnose.edges import Map
@@ -94,13 +94,13 @@ def calibration_picture(
     image: npt.NDArray[np.uint8],  # [H, W, 3]
     sparse: Map,  # [H, W]
     transform: Transform,
-    center: tuple[float, float] | None,
+    intrinsics: npt.NDArray[np.float64] | None,  # [3, 3]
 ) -> npt.NDArray[np.uint8]:
     """Draw the points as given and as corrected, one above the other."""
     from omnidc.viz.overlay import point_overlay
     from omnidc.viz.panels import sheet
 
-    after = corrected_map(sparse, transform, center)
+    after = corrected_map(sparse, transform, image_center(sparse.shape, intrinsics))
     return sheet([point_overlay(image, sparse), point_overlay(image, after)], columns=1)
 
 
