@@ -52,7 +52,7 @@ SKY = {
     "format_vod": (0.05, 0.4, 0.02, 0.28),
 }
 DRIVING = ("ddad_", "kitti", "nogt_nuscenes", "vod_", "waymo_", "format_kitti", "format_vod")
-FORWARD = tuple(name for name in DRIVING if name != "ddad_") + ("ddad_dgp_scene_01_camera_01",)
+FORWARD = ("ddad_dgp_scene_01_camera_01", *(name for name in DRIVING if name != "ddad_"))
 LIDAR = ("ddad_", "kittilidar_", "nogt_nuscenes", "vod_", "waymo_", "format_kitti_object", "format_vod")
 SPEED = 10.0  # m/s of the vehicles that the late LiDAR is planted in
 TUM_K = (517.3, 516.5, 318.6, 255.3)  # freiburg1, published with the dataset
@@ -209,7 +209,9 @@ def two_returns(case: Case) -> Case | None:
     return replace(case, sparse=sparse)
 
 
-def only(beginnings: tuple[str, ...], plant: Callable[[Case], Case | None], others: bool = False) -> Callable[[Case], Case | None]:
+def only(
+    beginnings: tuple[str, ...], plant: Callable[[Case], Case | None], others: bool = False
+) -> Callable[[Case], Case | None]:
     return lambda case: plant(case) if case.name.startswith(beginnings) != others else None
 
 
@@ -274,9 +276,7 @@ def format_cases(folder: Path) -> Iterator[Callable[[], list[Case]]]:
 
     def tum() -> list[Case]:
         base = folder / "tum_fr1_rpy"
-        given = prepare(
-            base / "rgb/1305031231.197747.png", base / f"depth/{TUM_STAMP}.png", TUM_K, depth_scale=5000.0
-        )
+        given = prepare(base / "rgb/1305031231.197747.png", base / f"depth/{TUM_STAMP}.png", TUM_K, depth_scale=5000.0)
         rows = np.loadtxt(base / "groundtruth.txt")
         now, then = (rows[np.argmin(np.abs(rows[:, 0] - TUM_STAMP - delay))] for delay in (0.0, 0.1))
         poses = [pose_from_quaternion(row[1:4], row[4:8]) for row in (now, then)]

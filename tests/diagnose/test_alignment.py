@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scenes import Room, room, shifted
+from known_room import Room, room, shifted
 
 from omnidc.diagnose.alignment import Transform, align
 from omnidc.diagnose.calibration import check_calibration, corrected_extrinsics, corrected_map
@@ -106,7 +106,9 @@ def test_corrected_map_undoes_its_inverse() -> None:
     np.testing.assert_allclose(back[inside], sparse[inside], rtol=1e-6)
 
 
-@pytest.mark.parametrize("correction", [Transform(4, 0), Transform(0, -3), Transform(0, 0, 0.01), Transform(0, 0, 0, 0.1)])
+@pytest.mark.parametrize(
+    "correction", [Transform(4, 0), Transform(0, -3), Transform(0, 0, 0.01), Transform(0, 0, 0, 0.1)]
+)
 def test_corrected_extrinsics_move_points_as_the_transform(correction: Transform) -> None:
     scene = room(7)
     points = backproject(scene.random(0.02), scene.K)

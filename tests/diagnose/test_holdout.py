@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scenes import Room, room
+from known_room import Room, room
 
 from omnidc.diagnose.folds import block_folds, gap_size, point_spacing
 from omnidc.diagnose.holdout import HiddenPoints, compare, measure, score

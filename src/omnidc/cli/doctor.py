@@ -74,7 +74,9 @@ def doctor(
         from omnidc.pipeline.completion import check_suffix
 
         check_suffix(best)
-    frame, scan, calibration = _read(image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse)
+    frame, scan, calibration = _read(
+        image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse
+    )
     completer = load_model(model, device) if folds else None
     result = _diagnose(frame, completer, folds, scan, speed, quiet=as_json)
     typer.echo(json.dumps(diagnose.as_json(result), indent=2) if as_json else diagnose.as_text(result), nl=as_json)
@@ -146,9 +148,7 @@ def _diagnose(
     from omnidc.diagnose import diagnose
 
     with tqdm(total=folds, unit="fold", dynamic_ncols=True, leave=False, disable=quiet or folds == 0) as bar:
-        return diagnose(
-            frame, completer, folds=max(folds, 1), scan=scan, speed=speed, progress=lambda: _step(bar)
-        )
+        return diagnose(frame, completer, folds=max(folds, 1), scan=scan, speed=speed, progress=lambda: _step(bar))
 
 
 def _step(bar: Any) -> None:

@@ -6,8 +6,8 @@ The displacement of a measurement at pixel p with depth z is
 
 with the shift t (pixels; with the focal length f, a turn of t / f about the camera's other axis), the roll ω about the
 optical axis and the motion τ along it (unit of the depth). τ is how a late LiDAR of a vehicle appears: its points are
-where the scene was before. The score of a transform is the mean contour strength at the displaced depth edges; blocks of
-the image are resampled (bootstrap) to find how well the data determines the best transform.
+where the scene was at another time. The score of a transform is the mean contour strength at the displaced depth edges.
+Blocks of the image are resampled (bootstrap) to find how well the data determines the best transform.
 """
 
 from __future__ import annotations
@@ -22,7 +22,18 @@ from omnidc.diagnose.edges import DepthEdges, Map, Values, contours, depth_edges
 
 MAX_SHIFT = 12  # pixels in x and y that are searched
 ROLLS = np.radians([-1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5])
-MOTIONS = (-12.0, -9.0, -6.0, -4.0, -2.0, 2.0, 4.0, 6.0, 9.0, 12.0)  # pixels that the motion displaces the edges by, RMS
+MOTIONS = (
+    -12.0,
+    -9.0,
+    -6.0,
+    -4.0,
+    -2.0,
+    2.0,
+    4.0,
+    6.0,
+    9.0,
+    12.0,
+)  # pixels that the motion displaces the edges by, RMS
 BLOCKS = (6, 8)  # of the bootstrap, rows and columns
 BOOTSTRAPS = 200
 NEAR = 1.5  # pixels: candidates that count as "aligned as given"

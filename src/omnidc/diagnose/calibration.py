@@ -14,8 +14,8 @@ from omnidc.diagnose.verdict import Finding, cannot_tell, ok, suspicious
 Matrix = npt.NDArray[np.float64]
 
 CALIBRATION = "calibration"
-DISPLACED = 2.5  # pixels, RMS over the depth edges, above which a displacement is reported
-ALARM_GIVEN, ALARM_RIVAL = 1.8, 0.6  # standard errors by which the best transform must lead, see `Alignment`
+DISPLACED, ALIGNED = 3.0, 2.0  # pixels, RMS over the depth edges: reported above the former, fine below the latter
+ALARM_GIVEN, ALARM_RIVAL = 2.0, 0.6  # standard errors by which the best transform must lead, see `Alignment`
 OK_RIVAL = 1.0
 
 
@@ -51,7 +51,7 @@ def check_calibration(
         evidence += describe(best, intrinsics, unit, speed)
         advice = "Check extrinsics and time stamps; --write-calib writes the corrected calibration."
         return suspicious(CALIBRATION, evidence, advice, **numbers)
-    if alignment.displacement <= DISPLACED and alignment.margin_rival > OK_RIVAL:
+    if alignment.displacement <= ALIGNED and alignment.margin_rival > OK_RIVAL:
         return ok(CALIBRATION, f"Depth edges meet the contours within {interval}.", **numbers)
     return cannot_tell(CALIBRATION, "No displacement stands out: the data does not determine it.", **numbers)
 

@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from omnidc.pipeline import DepthCompleter
 
 SEED = 0
-CHECKS = (UNIT, SCALE, CAMERA, RAY, SWAPPED, MIRRORED, CALIBRATION, OUTLIERS, RETURNS, SKY)  # in the order of the report
+CHECKS = (
+    UNIT,
+    SCALE,
+    CAMERA,
+    RAY,
+    SWAPPED,
+    MIRRORED,
+    CALIBRATION,
+    OUTLIERS,
+    RETURNS,
+    SKY,
+)  # in the order of the report
 
 
 @dataclass(frozen=True)
@@ -131,9 +142,7 @@ def diagnose(
     errors = None
     if completer is not None and depths.size >= MIN_POINTS:
         rng = _rng()
-        hidden = measure(
-            completer, frame.image, sparse, frame.intrinsics, block_folds(sparse, rng, folds), progress
-        )
+        hidden = measure(completer, frame.image, sparse, frame.intrinsics, block_folds(sparse, rng, folds), progress)
         errors = Errors(hidden, compare(hidden, rng), fit_mixture(hidden), cross_fitted(hidden), fit_coverage(hidden))
     return Diagnosis(
         name=frame.name,

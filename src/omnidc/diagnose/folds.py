@@ -67,9 +67,8 @@ def gap_size(measured: Mask) -> Map:
 
 
 def _hide_blocks(measured: Mask, side: int, share: float, rng: np.random.Generator) -> Fold:
-    height, width = measured.shape
     top, left = rng.integers(side, size=2)  # a random origin, so that the grid is not the same in every fold
-    across = (width + left) // side + 1
+    across = (measured.shape[1] + left) // side + 1
     rows, columns = np.indices(measured.shape, dtype=np.int32, sparse=True)
     block = ((rows + top) // side * across + (columns + left) // side).astype(np.int32)
     counts = np.bincount(block[measured], minlength=int(block.max()) + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,7 +147,7 @@ def gap_edges(gap: Values) -> Values:
 
 def _rows(points: HiddenPoints, by: Values, edges: Values) -> tuple[Row, ...]:
     rows = []
-    for k, (low, high) in enumerate(zip(edges[:-1], edges[1:])):
+    for k, (low, high) in enumerate(pairwise(edges)):
         inside = (by <= high) & ((by > low) | (k == 0))
         if inside.sum() >= MIN_BIN:
             part = points.take(inside)

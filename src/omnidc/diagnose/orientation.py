@@ -82,7 +82,9 @@ def _check(
     lead = _lead(given, rival)
     numbers = {"score_as_given": float(given.sum()), "score_rival": float(rival.sum()), "lead": lead}
     if lead < -ALARM:
-        evidence = f"Depth edges meet the photograph's contours with {name}, not as given ({-lead:.1f} standard errors)."
+        evidence = (
+            f"Depth edges meet the photograph's contours with {name}, not as given ({-lead:.1f} standard errors)."
+        )
         return suspicious(check, evidence, advice, **numbers)
     if lead > CLEAR:
         return ok(check, f"Depth edges meet the contours as given ({lead:.1f} standard errors better).", **numbers)

@@ -83,9 +83,13 @@ def check_outliers(sparse: Map, rng: np.random.Generator) -> Finding:
     alone = (difference < tolerance).sum(axis=1) <= 1
     share = float(alone[surface].mean())
     numbers = {"share": share, "tolerance": tolerance}
-    evidence = f"{100 * share:.1f} % of the points differ by more than {100 * tolerance:.0f} % from the surface around them."
+    evidence = (
+        f"{100 * share:.1f} % of the points differ by more than {100 * tolerance:.0f} % from the surface around them."
+    )
     if share > OUTLIER_ALARM:
-        return suspicious(OUTLIERS, evidence, "Filter the points (confidence, intensity, statistical outliers) first.", **numbers)
+        return suspicious(
+            OUTLIERS, evidence, "Filter the points (confidence, intensity, statistical outliers) first.", **numbers
+        )
     if share < OUTLIER_OK:
         return ok(OUTLIERS, evidence, **numbers)
     return cannot_tell(OUTLIERS, evidence + " Thin objects may explain it.", **numbers)
@@ -109,7 +113,9 @@ def check_returns(sparse: Map, rng: np.random.Generator) -> Finding:
     if near.sum() < MIN_POINTS // 4 or apart.sum() < MIN_POINTS // 4:
         return cannot_tell(RETURNS, "The points lie too far apart to share a ray.")
     same, other = float(jump[near].mean()), float(jump[apart].mean())
-    evidence = f"Depth jumps between {100 * same:.0f} % of the adjacent points and {100 * other:.0f} % of those farther apart."
+    evidence = (
+        f"Depth jumps between {100 * same:.0f} % of the adjacent points and {100 * other:.0f} % of those farther apart."
+    )
     if same > RETURN_ALARM and same > RETURN_RATIO * other:
         return suspicious(RETURNS, evidence, _RETURN_ADVICE, adjacent=same, apart=other)
     return ok(RETURNS, evidence, adjacent=same, apart=other)
@@ -149,7 +155,9 @@ def check_sky(
     rows, columns = np.nonzero((sparse > 0) & inner)
     share = float(sky.mean())
     if len(rows) < MIN_SKY_POINTS:
-        return ok(SKY, f"{len(rows)} points in the {100 * share:.0f} % of the image that look like sky.", points=len(rows))
+        return ok(
+            SKY, f"{len(rows)} points in the {100 * share:.0f} % of the image that look like sky.", points=len(rows)
+        )
     log = np.log(sparse[rows, columns].astype(np.float64))
     position = np.stack([columns, rows], axis=1)
     _, nearest = cKDTree(position).query(position, k=2)
@@ -160,7 +168,7 @@ def check_sky(
     evidence = f"{len(rows)} points lie in the sky, where neighbors differ by {100 * rough:.0f} % (median)."
     advice = "Remove them: set the depth of the sky to 0, or lower the sensor's maximum range."
     if saturated > SATURATED and log.max() >= np.log(sparse.max()) - 1e-6:
-        evidence = f"{len(rows)} points lie in the sky; {100 * saturated:.0f} % of them have one depth, the largest of the map."
+        evidence = f"{len(rows)} points lie in the sky, {100 * saturated:.0f} % of them at the map's largest depth."
         return suspicious(SKY, evidence, advice, **numbers)
     if rough > ROUGH:
         return suspicious(SKY, evidence, advice, **numbers)

@@ -116,7 +116,9 @@ def _errors(errors: Errors, model: str, unit: str) -> list[str]:
         for row in _thinned(rows):
             label = f"{title} {row.low:.3g} to {row.high:.3g} {end}".rstrip()
             lines.append(_row(label, row.count, row.network, row.linear, unit))
-    lines.append(f"  --best (mixed by gap size): REL {100 * errors.mixed.rel:.2f} %, RMSE {errors.mixed.rmse:.3g} {unit}")
+    lines.append(
+        f"  --best (mixed by gap size): REL {100 * errors.mixed.rel:.2f} %, RMSE {errors.mixed.rmse:.3g} {unit}"
+    )
     if comparison.network_is_worse:
         lines.append("  On this data linear interpolation is better than the network: use --best.")
     coverage = errors.coverage

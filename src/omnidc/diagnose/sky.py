@@ -25,7 +25,9 @@ def sky_mask(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     brightness, darkest = small.max(axis=2), small.min(axis=2)
     overcast = (brightness > BRIGHT) & (brightness - darkest < GREY) & (blue > red - 8)
     clear = (blue > red + BLUE) & (blue > green - 4) & (brightness > BLUE_BRIGHT)
-    gradient = np.abs(cv2.Sobel(small, cv2.CV_32F, 1, 0)).max(axis=2) + np.abs(cv2.Sobel(small, cv2.CV_32F, 0, 1)).max(axis=2)
+    gradient = np.abs(cv2.Sobel(small, cv2.CV_32F, 1, 0)).max(axis=2) + np.abs(cv2.Sobel(small, cv2.CV_32F, 0, 1)).max(
+        axis=2
+    )
     smooth = cv2.blur(gradient / 8, (5, 5)) < SMOOTH
     candidate = ((overcast | clear) & smooth).astype(np.uint8)
     _, labels = cv2.connectedComponents(candidate)

@@ -26,11 +26,11 @@ def room(seed: int = 0, boxes: int = 14, camera_height: float = 1.5) -> Room:
     """Look at a wall 6 m away across a floor, with boxes at 2 to 5 m."""
     rng = np.random.default_rng(seed)
     K = np.array([[250.0, 0, 159.5], [0, 250.0, 119.5], [0, 0, 1]])
-    v, u = np.mgrid[:HEIGHT, :WIDTH]
+    v = np.mgrid[:HEIGHT, :WIDTH][0]
     y = (v - K[1, 2]) / K[1, 1]
     floor = np.where(y > 0.01, camera_height / np.maximum(y, 0.01), np.inf)
     depth = np.minimum(floor, 6.0)
-    color = np.where((floor < 6)[..., None], [90.0, 70, 60], [170.0, 175, 180])
+    color = np.where((floor < 6)[..., None], [90.0, 70, 60], [165.0, 140, 95])
     for _ in range(boxes):
         z = float(rng.uniform(2, 5))
         w, h = (int(s) for s in rng.integers(25, 70, 2))
