@@ -25,14 +25,14 @@ from tqdm import tqdm
 from omnidc.diagnose import Verdict, examine
 from omnidc.diagnose.doctor import CHECKS
 from omnidc.geometry.camera import backproject, check_intrinsics
-from omnidc.geometry.rasterize import scatter
+from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import inverse, pose_from_quaternion, transform
 from omnidc.io.calibration import kitti_object, read_intrinsics
 from omnidc.io.files import write_json
 from omnidc.io.images import read_image
 from omnidc.io.pointcloud import read_cloud
 from omnidc.patterns import SparseSample, outliers
-from omnidc.pipeline import prepare
+from omnidc.pipeline import make_frame
 
 Matrix = npt.NDArray[np.float64]
 
@@ -79,7 +79,7 @@ class Case:
         points = backproject(self.sparse, self.intrinsics) if self.scan is None else self.scan
         points = transform(motion, points)
         footprint = 0 if self.scan is None else None
-        sparse, _ = scatter(points, self.intrinsics, self.sparse.shape, footprint)
+        sparse, _ = project_to_depth(points, self.intrinsics, self.sparse.shape, footprint)
         return replace(self, sparse=sparse, scan=None if self.scan is None else points)
 
 
@@ -149,7 +149,7 @@ def half_camera(case: Case) -> Case | None:
     K[:2] /= 2
     if case.scan is None:
         return replace(case, intrinsics=K)
-    return replace(case, intrinsics=K, sparse=scatter(case.scan, K, case.sparse.shape)[0])
+    return replace(case, intrinsics=K, sparse=project_to_depth(case.scan, K, case.sparse.shape)[0])
 
 
 def shifted(case: Case) -> Case:
@@ -200,7 +200,7 @@ def two_returns(case: Case) -> Case | None:
         assert case.intrinsics is not None
         again = case.scan[rng.random(len(case.scan)) < 0.1]
         scan = np.concatenate([case.scan, again * rng.uniform(1.2, 2, (len(again), 1))])
-        return replace(case, scan=scan, sparse=scatter(scan, case.intrinsics, case.sparse.shape)[0])
+        return replace(case, scan=scan, sparse=project_to_depth(scan, case.intrinsics, case.sparse.shape)[0])
     columns, rows, depth = measured(case)
     chosen = rng.random(len(depth)) < 0.1
     sparse = case.sparse.copy()
@@ -258,8 +258,8 @@ def format_cases(folder: Path) -> Iterator[Callable[[], list[Case]]]:
             if picture.dtype != np.uint8:
                 picture = np.clip(picture * (255 if picture.max() <= 1 else 1), 0, 255).astype(np.uint8)
             camera = read_intrinsics(folder / K) if isinstance(K, str) else None if K is None else check_intrinsics(K)
-            given = prepare(picture, folder / depth, camera, depth_scale=scale, resize_sparse=True)
-            return [Case(f"format_{name}", given.image, given.sparse, given.intrinsics)]
+            given = make_frame(picture, folder / depth, camera, depth_scale=scale, resize_sparse=True)
+            return [Case(f"format_{name}", given.image, given.measurements(), given.intrinsics)]
 
         return load
 
@@ -269,18 +269,22 @@ def format_cases(folder: Path) -> Iterator[Callable[[], list[Case]]]:
             calibration = kitti_object(base / f"calib/{number}.txt")
             image = read_image(base / f"image_2/{number}{suffix}")
             points = transform(calibration.camera_from_sensor, read_cloud(base / f"velodyne/{number}.bin"))
-            sparse, _ = scatter(points, calibration.K, image.shape[:2])
+            sparse, _ = project_to_depth(points, calibration.K, image.shape[:2])
             return [Case(f"format_{name}", image, sparse, calibration.K, points)]
 
         return load
 
     def tum() -> list[Case]:
         base = folder / "tum_fr1_rpy"
-        given = prepare(base / "rgb/1305031231.197747.png", base / f"depth/{TUM_STAMP}.png", TUM_K, depth_scale=5000.0)
+        given = make_frame(
+            base / "rgb/1305031231.197747.png", base / f"depth/{TUM_STAMP}.png", TUM_K, depth_scale=5000.0
+        )
         rows = np.loadtxt(base / "groundtruth.txt")
         now, then = (rows[np.argmin(np.abs(rows[:, 0] - TUM_STAMP - delay))] for delay in (0.0, 0.1))
         poses = [pose_from_quaternion(row[1:4], row[4:8]) for row in (now, then)]
-        return [Case("format_tum", given.image, given.sparse, given.intrinsics, late=inverse(poses[1]) @ poses[0])]
+        return [
+            Case("format_tum", given.image, given.measurements(), given.intrinsics, late=inverse(poses[1]) @ poses[0])
+        ]
 
     rgbd = "open3d_testdata/src/Test/TestData/RGBD"
     phone = "iphone_promptda/assets/example_images"

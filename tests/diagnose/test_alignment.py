@@ -13,8 +13,9 @@ from omnidc.diagnose.calibration import check_calibration, corrected_extrinsics,
 from omnidc.diagnose.edges import contours, depth_edges_between
 from omnidc.diagnose.orientation import check_mirrored, check_swapped
 from omnidc.diagnose.verdict import Verdict
+from omnidc.frame import Unit
 from omnidc.geometry.camera import backproject
-from omnidc.geometry.rasterize import scatter
+from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import transform
 
 SUSPICIOUS, OK, CANNOT_TELL = Verdict.SUSPICIOUS, Verdict.OK, Verdict.CANNOT_TELL
@@ -58,27 +59,27 @@ def test_align_finds_a_planted_shift(share: float, dx: int, dy: int) -> None:
     found = align(scene.image, shifted(scene.random(share), dx, dy), None, rng())
     assert found is not None
     assert math.hypot(found.best.x + dx, found.best.y + dy) <= 1.5
-    assert check_calibration(found, scene.K, "m").verdict is SUSPICIOUS
+    assert check_calibration(found, scene.K, Unit.METERS).verdict is SUSPICIOUS
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])
 def test_align_of_untouched_points_is_ok(share: float) -> None:
     scene = room(2)
     found = align(scene.image, scene.random(share), None, rng())
-    assert check_calibration(found, scene.K, "m").verdict is OK
+    assert check_calibration(found, scene.K, Unit.METERS).verdict is OK
 
 
 def test_align_without_depth_edges_cannot_tell() -> None:
     flat = np.full((100, 100), 2.0, np.float32)
     found = align(np.zeros((100, 100, 3), np.uint8), flat, None, rng())
     assert found is None
-    assert check_calibration(found, None, "m").verdict is CANNOT_TELL
+    assert check_calibration(found, None, Unit.METERS).verdict is CANNOT_TELL
 
 
 def test_align_with_unrelated_photograph_cannot_tell() -> None:
     noise = np.random.default_rng(3).integers(0, 255, (240, 320, 3)).astype(np.uint8)
     found = align(noise, room(2).depth, None, rng())
-    assert check_calibration(found, None, "m").verdict is not OK
+    assert check_calibration(found, None, Unit.METERS).verdict is not OK
 
 
 def test_align_finds_a_roll() -> None:
@@ -95,7 +96,7 @@ def test_align_finds_a_motion_along_the_axis() -> None:
     found = align(scene.image, corrected_map(scene.depth, planted, center(scene)), center(scene), rng())
     assert found is not None
     assert found.best.motion == pytest.approx(-0.25, abs=0.1)
-    assert "ms at 2.5 m/s" in check_calibration(found, scene.K, "m", speed=2.5).evidence
+    assert "ms at 2.5 m/s" in check_calibration(found, scene.K, Unit.METERS, speed=2.5).evidence
 
 
 def test_corrected_map_undoes_its_inverse() -> None:
@@ -128,7 +129,7 @@ def test_corrected_extrinsics_repair_a_turned_sensor() -> None:
     scene = room(2)
     wrong = corrected_extrinsics(np.eye(4), Transform(5, 0), scene.K)
     points = backproject(scene.random(0.3), scene.K)
-    sparse, _ = scatter(transform(wrong, points), scene.K, scene.depth.shape, footprint=0)
+    sparse, _ = project_to_depth(transform(wrong, points), scene.K, scene.depth.shape, occlusion_window=0)
     found = align(scene.image, sparse, center(scene), rng())
     assert found is not None
     repaired = corrected_extrinsics(wrong, found.best, scene.K)

@@ -12,6 +12,7 @@ from omnidc.diagnose.points import check_outliers, check_returns, check_scan_ret
 from omnidc.diagnose.scale import check_scale, check_unit, ground_plane
 from omnidc.diagnose.sky import sky_mask
 from omnidc.diagnose.verdict import Verdict
+from omnidc.frame import Unit
 from omnidc.geometry.camera import backproject
 from omnidc.patterns import SparseSample, outliers
 
@@ -24,11 +25,11 @@ def rng() -> np.random.Generator:
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1, OK), (1000, SUSPICIOUS), (0.001, SUSPICIOUS)])
 def test_unit_off_by_a_thousand_is_suspicious(factor: float, verdict: Verdict) -> None:
-    assert check_unit(room().depth * np.float32(factor), "m").verdict is verdict
+    assert check_unit(room().depth * np.float32(factor), Unit.METERS).verdict is verdict
 
 
 def test_unit_of_an_arbitrary_scale_cannot_be_told() -> None:
-    assert check_unit(room().depth * 1000, "scene").verdict is CANNOT_TELL
+    assert check_unit(room().depth * 1000, Unit.SCENE).verdict is CANNOT_TELL
 
 
 def test_plane_fit_ignores_a_third_of_outliers() -> None:
@@ -59,21 +60,21 @@ def test_ground_plane_has_the_camera_height() -> None:
 def test_scale_of_256_for_1000_is_suspicious(factor: float, verdict: Verdict) -> None:
     scene = room(3, boxes=6)
     sparse = scene.random(0.05) * np.float32(factor)
-    assert check_scale(sparse, scene.K, "m", False, rng()).verdict is verdict
+    assert check_scale(sparse, scene.K, Unit.METERS, False, rng()).verdict is verdict
 
 
 def test_scale_too_low_is_suspicious_only_outdoors() -> None:
     scene = room(3, boxes=6)
     sparse = scene.random(0.05) * np.float32(0.256)
-    assert check_scale(sparse, scene.K, "m", True, rng()).verdict is SUSPICIOUS
-    assert check_scale(sparse, scene.K, "m", False, rng()).verdict is CANNOT_TELL
+    assert check_scale(sparse, scene.K, Unit.METERS, True, rng()).verdict is SUSPICIOUS
+    assert check_scale(sparse, scene.K, Unit.METERS, False, rng()).verdict is CANNOT_TELL
 
 
 def test_scale_without_camera_or_ground_cannot_be_told() -> None:
     scene = room()
-    assert check_scale(scene.depth, None, "m", False, rng()).verdict is CANNOT_TELL
+    assert check_scale(scene.depth, None, Unit.METERS, False, rng()).verdict is CANNOT_TELL
     wall = np.full((240, 320), 3.0, np.float32)
-    assert check_scale(wall, scene.K, "m", False, rng()).verdict is CANNOT_TELL
+    assert check_scale(wall, scene.K, Unit.METERS, False, rng()).verdict is CANNOT_TELL
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1, OK), (0.5, SUSPICIOUS), (2, SUSPICIOUS)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,8 @@ from omnidc.diagnose.folds import block_folds, gap_size, point_spacing
 from omnidc.diagnose.holdout import HiddenPoints, compare, measure, score
 from omnidc.diagnose.mixing import best, cross_fitted, fit_coverage, fit_mixture
 from omnidc.errors import InputError
-from omnidc.pipeline import Completion
+from omnidc.frame import Frame
+from omnidc.pipeline import CompleteOptions, Completion
 
 
 @dataclass
@@ -24,16 +24,16 @@ class FakeCompleter:
     factor: float = 1.0
     name: str = "fake"
 
-    def complete(self, image: Any, sparse: Any, intrinsics: Any = None) -> Completion:
+    def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion:
         depth = (self.truth.depth * self.factor).astype(np.float32)
-        return Completion(depth, 0.01 * depth, np.full_like(depth, np.nan), sparse, image, intrinsics)
+        return Completion(depth, 0.01 * depth, np.full_like(depth, np.nan), frame.measurements(), frame.image)
 
 
 def hidden_points(factor: float, share: float = 0.02) -> HiddenPoints:
     scene = room(1)
     sparse = scene.random(share)
     folds = block_folds(sparse, np.random.default_rng(0))
-    return measure(FakeCompleter(scene, factor), scene.image, sparse, scene.K, folds)  # type: ignore[arg-type]
+    return measure(FakeCompleter(scene, factor), Frame(scene.image, sparse), folds)
 
 
 def laplace_points(scale: float, reported: float, count: int = 4000) -> HiddenPoints:
@@ -156,7 +156,7 @@ def test_best_takes_linear_depth_of_a_poor_network() -> None:
     scene = room(1)
     sparse = scene.random(0.02)
     poor = FakeCompleter(scene, 1.5)
-    mixed = best(poor.complete(scene.image, sparse), hidden_points(1.5))
+    mixed = best(poor.complete(Frame(scene.image, sparse), CompleteOptions()), hidden_points(1.5))
     error = np.abs(mixed.depth / scene.depth - 1)
     assert np.median(error) < 0.1
     assert mixed.uncertainty is not None

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidc.cli.complete import _camera, _depth_scale
-from omnidc.cli.models import DeviceOption, ModelOption, load_model
+from omnidc.cli.complete import _camera, parse_depth_scale
+from omnidc.cli.models import load_model
+from omnidc.cli.options import expand
+from omnidc.cli.run import ModelOptions, describe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,12 +25,13 @@ SCANS = (".bin", ".pcd", ".ply", ".las", ".laz")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("doctor")(doctor)
+    app.command("doctor")(expand(doctor))
 
 
 def doctor(
     image: Annotated[Path, typer.Argument(help="Photograph.")],
     sparse: Annotated[Path, typer.Argument(help="Sparse depth of the same pixels, or with --calib a LiDAR scan.")],
+    chosen: ModelOptions,
     calib: Annotated[
         Path | None, typer.Option(help="Calibration of a scan: KITTI text, or JSON/YAML with K and camera_from_lidar.")
     ] = None,
@@ -55,8 +58,6 @@ def doctor(
     ] = None,
     write_calib: Annotated[Path | None, typer.Option(help="Write the corrected calibration of a scan (json).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-    model: ModelOption = None,
-    device: DeviceOption = "auto",
 ) -> None:
     """Measure errors on your own points, and check unit, camera, calibration and noise before a bug report."""
     import json
@@ -77,7 +78,8 @@ def doctor(
     frame, scan, calibration = _read(
         image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse
     )
-    completer = load_model(model, device) if folds else None
+    describe(frame, lambda text, err=False: typer.echo(text, err=True))
+    completer = load_model(chosen.model, chosen.device) if folds else None
     result = _diagnose(frame, completer, folds, scan, speed, quiet=as_json)
     typer.echo(json.dumps(diagnose.as_json(result), indent=2) if as_json else diagnose.as_text(result), nl=as_json)
     wrote = []
@@ -112,32 +114,28 @@ def _read(
 ) -> tuple[Frame, npt.NDArray[np.float64] | None, Calibration | None]:
     """Return the frame, and for a scan its points and its calibration."""
     from omnidc.errors import ConfigError
-    from omnidc.frame import Frame
 
     if calib is not None:
         from omnidc.io.calibration import read_calibration
         from omnidc.io.pointcloud import read_cloud
-        from omnidc.sensors.lidar import Options, lidar_frame
+        from omnidc.sensors.lidar import LidarOptions, lidar_frame
 
         calibration = read_calibration(calib)
-        return lidar_frame(sparse, image, calibration, Options(columns)), read_cloud(sparse, columns), calibration
+        return lidar_frame(sparse, image, calibration, LidarOptions(columns)), read_cloud(sparse, columns), calibration
     if sparse.suffix.lower() in SCANS:
         raise ConfigError(f"{sparse} is a scan: give --calib FILE (KITTI text, or JSON/YAML, see docs/bridges.md).")
-    from omnidc.pipeline import prepare
+    from omnidc.pipeline import make_frame
 
-    given = prepare(
+    frame = make_frame(
         image,
         sparse,
         _camera(intrinsics, camera),
-        depth_scale=_depth_scale(depth_scale),
+        depth_scale=parse_depth_scale(depth_scale),
         ray_depth=ray_depth,
         resize_sparse=resize_sparse,
+        name=image.stem,
     )
-    typer.echo(f"input: {given.summary()}", err=True)
-    for warning in given.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    # A file of floating-point numbers names no unit; the checks take it for metres, and say so where that is absurd.
-    return Frame(image=given.image, sparse=given.sparse, intrinsics=given.intrinsics, name=image.stem), None, None
+    return frame, None, None
 
 
 def _diagnose(
@@ -161,7 +159,7 @@ def _write_best(path: Path, frame: Frame, completer: DepthCompleter | None, resu
 
     if result.errors is None or completer is None:
         raise InputError("--best needs fold errors: there are too few points to hide some of them.")
-    completion = completer.complete(frame.image, frame.sparse, frame.intrinsics)
+    completion = completer.complete(frame)
     diagnose.best(completion, result.errors.points).save(path)
     return f"wrote {path}"
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from omnidc.diagnose.alignment import Alignment, Transform, image_center
 from omnidc.diagnose.edges import Map
 from omnidc.diagnose.verdict import Finding, cannot_tell, ok, suspicious
+from omnidc.frame import Unit
 
 Matrix = npt.NDArray[np.float64]
 
@@ -22,7 +23,7 @@ OK_RIVAL = 1.0
 def check_calibration(
     alignment: Alignment | None,
     intrinsics: Matrix | None,
-    unit: str,
+    unit: Unit,
     speed: float | None = None,  # of the camera along its axis, unit of the depth per second
 ) -> Finding:
     """Judge the best alignment of depth edges and contours."""
@@ -56,7 +57,7 @@ def check_calibration(
     return cannot_tell(CALIBRATION, "No displacement stands out: the data does not determine it.", **numbers)
 
 
-def describe(transform: Transform, intrinsics: Matrix | None, unit: str, speed: float | None) -> str:
+def describe(transform: Transform, intrinsics: Matrix | None, unit: Unit, speed: float | None) -> str:
     """Say the correction in pixels, degrees, and seconds where the speed is known."""
     parts = []
     if transform.x or transform.y:
@@ -69,7 +70,7 @@ def describe(transform: Transform, intrinsics: Matrix | None, unit: str, speed: 
     if transform.roll:
         parts.append(f"{math.degrees(transform.roll):+.2f}° about the optical axis")
     if transform.motion:
-        label = "m" if unit == "m" else "units"
+        label = unit.label or "units"
         text = f"{abs(transform.motion):.2g} {label} {'nearer' if transform.motion > 0 else 'farther'}"
         if speed:
             text += f", or {1000 * transform.motion / speed:+.0f} ms at {speed:g} {label}/s"

@@ -22,9 +22,9 @@ from omnidc.diagnose.scale import SCALE, UNIT, check_scale, check_unit
 from omnidc.diagnose.sky import sky_mask
 from omnidc.diagnose.verdict import Finding, Verdict
 from omnidc.errors import InputError
+from omnidc.frame import Frame, Unit
 
 if TYPE_CHECKING:
-    from omnidc.frame import Frame
     from omnidc.pipeline import DepthCompleter
 
 SEED = 0
@@ -73,7 +73,7 @@ class Diagnosis:
     size: tuple[int, int]  # width, height
     measured: int  # pixels with a measurement
     depths: tuple[float, float, float]  # smallest, median and largest measurement
-    unit: str
+    unit: Unit
     model: str  # empty when no network ran
     examination: Examination
     errors: Errors | None  # None: no network, or too few points
@@ -83,7 +83,7 @@ def examine(
     image: npt.NDArray[np.uint8],  # [H, W, 3], RGB
     sparse: npt.NDArray[np.float32],  # [H, W], 0 = no measurement
     intrinsics: npt.NDArray[np.float64] | None = None,  # [3, 3]
-    unit: str = "m",
+    unit: Unit = Unit.METERS,
     *,
     scan: npt.NDArray[np.float64] | None = None,  # [N, 3], sensor frame: the points before projection
     speed: float | None = None,  # of the camera along its axis, unit of the depth per second
@@ -142,7 +142,7 @@ def diagnose(
     errors = None
     if completer is not None and depths.size >= MIN_POINTS:
         rng = _rng()
-        hidden = measure(completer, frame.image, sparse, frame.intrinsics, block_folds(sparse, rng, folds), progress)
+        hidden = measure(completer, frame, block_folds(sparse, rng, folds), progress)
         errors = Errors(hidden, compare(hidden, rng), fit_mixture(hidden), cross_fitted(hidden), fit_coverage(hidden))
     return Diagnosis(
         name=frame.name,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.diagnose.folds import Fold, Map, gap_size
+from omnidc.diagnose.folds import Fold, gap_size
 from omnidc.errors import InputError
 
 if TYPE_CHECKING:
-    from omnidc.pipeline import DepthCompleter
+    from omnidc.frame import Frame
+    from omnidc.pipeline.source import Completer
 
 Values = npt.NDArray[np.float64]
 DISTANCE_BINS = 4
@@ -86,29 +87,30 @@ class Comparison:
 
 
 def measure(
-    completer: DepthCompleter,
-    image: npt.NDArray[np.uint8],  # [H, W, 3]
-    sparse: Map,  # [H, W]
-    intrinsics: npt.NDArray[np.float64] | None,
+    completer: Completer,
+    frame: Frame,
     folds: Sequence[Fold],
     progress: Callable[[], None] = lambda: None,  # called after each fold
 ) -> HiddenPoints:
     """Complete the frame once a fold without its hidden measurements, and read the results at them."""
     from omnidc.evaluation.baselines.interpolation import linear
+    from omnidc.pipeline import CompleteOptions
 
+    options = CompleteOptions()
+    sparse = frame.measurements()
     parts = []
     offset = 0
     for fold in folds:
         kept = np.where(fold.hidden, np.float32(0), sparse)
         if not (kept > 0).any():
             raise InputError("A fold hides every measurement: give more points or a smaller hidden share.")
-        result = completer.complete(image, kept, intrinsics)
+        result = completer.complete(replace(frame, sparse=kept), options)
         b = result.uncertainty
         parts.append(
             HiddenPoints(
                 sparse[fold.hidden].astype(np.float64),
                 result.depth[fold.hidden].astype(np.float64),
-                linear(image, kept)[fold.hidden].astype(np.float64),
+                linear(frame.image, kept)[fold.hidden].astype(np.float64),
                 None if b is None else b[fold.hidden].astype(np.float64),
                 gap_size(kept > 0)[fold.hidden].astype(np.float64),
                 fold.block[fold.hidden].astype(np.int64) + offset,

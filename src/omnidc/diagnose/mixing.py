@@ -101,14 +101,16 @@ def best(completion: Completion, points: HiddenPoints) -> Completion:
     """
     from omnidc.evaluation.baselines.interpolation import linear
 
-    gap = gap_size(completion.sparse > 0)
-    line = linear(completion.image, completion.sparse).astype(np.float64)
-    depth = fit_mixture(points).apply(completion.depth.astype(np.float64), line, gap)
+    kept = completion.depth > 0  # the others were dropped by a mask
+    gap = gap_size(completion.sparse > 0)[kept]
+    line = linear(completion.image, completion.sparse)[kept].astype(np.float64)
+    depth = np.zeros_like(completion.depth)
+    depth[kept] = fit_mixture(points).apply(completion.depth[kept].astype(np.float64), line, gap)
     coverage = fit_coverage(points)
     b = completion.uncertainty
     return replace(
         completion,
-        depth=depth.astype(np.float32),
+        depth=depth,
         uncertainty=b if b is None or coverage is None else (b * coverage.factor).astype(np.float32),
     )
 

@@ -24,7 +24,7 @@ def as_text(diagnosis: Diagnosis) -> str:
     """Return the report, at most a page, to read or to paste into a bug report."""
     from omnidc import __version__
 
-    unit = diagnosis.unit if diagnosis.unit == "m" else ""
+    unit = diagnosis.unit.label
     low, median, high = diagnosis.depths
     width, height = diagnosis.size
     lines = [
@@ -72,7 +72,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "height": diagnosis.size[1],
         "points": diagnosis.measured,
         "depth": dict(zip(("min", "median", "max"), diagnosis.depths)),
-        "unit": diagnosis.unit,
+        "unit": diagnosis.unit.value,
         "model": diagnosis.model,
         "findings": [
             {**asdict(finding), "verdict": finding.verdict.value} for finding in diagnosis.examination.findings
@@ -98,10 +98,10 @@ def calibration_picture(
 ) -> npt.NDArray[np.uint8]:
     """Draw the points as given and as corrected, one above the other."""
     from omnidc.viz.overlay import point_overlay
-    from omnidc.viz.panels import sheet
+    from omnidc.viz.panels import contact_sheet
 
     after = corrected_map(sparse, transform, image_center(sparse.shape, intrinsics))
-    return sheet([point_overlay(image, sparse), point_overlay(image, after)], columns=1)
+    return contact_sheet([point_overlay(image, sparse), point_overlay(image, after)], columns=1)
 
 
 def _errors(errors: Errors, model: str, unit: str) -> list[str]:

@@ -7,10 +7,10 @@ import numpy as np
 from omnidc.diagnose.folds import Map
 from omnidc.diagnose.planes import Plane, Points, Values, fit_plane
 from omnidc.diagnose.verdict import Finding, cannot_tell, ok, suspicious
+from omnidc.frame import Unit
 
 UNIT, SCALE = "unit", "PNG scale"
-METRES = "m"
-SCENE = "scene"
+ARBITRARY = (Unit.SCENE, Unit.RELATIVE)
 
 FARTHEST_MEDIAN = 250.0  # m: the range of the longest automotive LiDARs
 NEAREST_MEDIAN = 0.02  # m: nearer than any depth sensor measures
@@ -25,9 +25,9 @@ GROUND_SHARE = 0.15  # of the points of a part of the image that must lie on the
 MAX_BELOW = 0.05  # of all points that may lie below it
 
 
-def check_unit(sparse: Map, unit: str) -> Finding:
-    """Compare the median depth with what sensors can measure; `unit` is the unit that was assumed."""
-    if unit == SCENE:
+def check_unit(sparse: Map, unit: Unit) -> Finding:
+    """Compare the median depth with what sensors can measure; depths of an unknown unit are taken for meters."""
+    if unit in ARBITRARY:
         return cannot_tell(UNIT, "The scale of the scene is arbitrary.")
     depths = sparse[sparse > 0]
     if not depths.size:
@@ -46,12 +46,12 @@ def check_unit(sparse: Map, unit: str) -> Finding:
 def check_scale(
     sparse: Map,
     intrinsics: Values | None,
-    unit: str,
+    unit: Unit,
     outdoors: bool,  # sky was found in the photograph
     rng: np.random.Generator,
 ) -> Finding:
     """Measure the height of the camera above the ground: a wrong PNG scale multiplies it."""
-    if unit == SCENE:
+    if unit in ARBITRARY:
         return cannot_tell(SCALE, "The scale of the scene is arbitrary.")
     if intrinsics is None:
         return cannot_tell(SCALE, "No camera was given, so the height above the ground is not known.")
