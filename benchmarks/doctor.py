@@ -78,8 +78,8 @@ class Case:
             return None
         points = backproject(self.sparse, self.intrinsics) if self.scan is None else self.scan
         points = transform(motion, points)
-        footprint = 0 if self.scan is None else None
-        sparse, _ = project_to_depth(points, self.intrinsics, self.sparse.shape, footprint)
+        occlusion_window = 0 if self.scan is None else None
+        sparse, _ = project_to_depth(points, self.intrinsics, self.sparse.shape, occlusion_window)
         return replace(self, sparse=sparse, scan=None if self.scan is None else points)
 
 
@@ -276,9 +276,8 @@ def format_cases(folder: Path) -> Iterator[Callable[[], list[Case]]]:
 
     def tum() -> list[Case]:
         base = folder / "tum_fr1_rpy"
-        given = make_frame(
-            base / "rgb/1305031231.197747.png", base / f"depth/{TUM_STAMP}.png", TUM_K, depth_scale=5000.0
-        )
+        image, depth = base / "rgb/1305031231.197747.png", base / f"depth/{TUM_STAMP}.png"
+        given = make_frame(image, depth, TUM_K, depth_scale=5000.0)
         rows = np.loadtxt(base / "groundtruth.txt")
         now, then = (rows[np.argmin(np.abs(rows[:, 0] - TUM_STAMP - delay))] for delay in (0.0, 0.1))
         poses = [pose_from_quaternion(row[1:4], row[4:8]) for row in (now, then)]
