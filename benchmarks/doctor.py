@@ -360,7 +360,9 @@ def main() -> None:
         results = json.loads(options.output.read_text(encoding="utf-8"))
     if not options.table:
         loaders = [*real_cases(options.data / "real"), *format_cases(options.data / "formats")]
-        for load in tqdm(loaders, unit="sample"):
+        # In random order, so that an interrupted run is a fair sample of all.
+        for k in tqdm(np.random.default_rng(0).permutation(len(loaders)), unit="sample"):
+            load = loaders[k]
             for case in load():
                 result = results.setdefault(case.name, {})
                 planted = {"untouched": (lambda case: case, CHECKS), **FAULTS}

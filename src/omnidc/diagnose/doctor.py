@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,20 +98,21 @@ def examine(
         )
     if not (sparse > 0).any():
         raise InputError("There are no depth points to examine.")
-    contour, edges = contours(image), depth_edges_between(sparse, _rng())
+    contour = cache(lambda: contours(image))
+    edges = cache(lambda: depth_edges_between(sparse, _rng()))
     camera = check_camera(intrinsics, sparse)
     # A camera of another resolution would mislead the checks that need one.
     K = None if camera.verdict is Verdict.SUSPICIOUS else intrinsics
     alignment = None
-    if CALIBRATION in checks and len(edges) >= MIN_EDGES:
-        alignment = search(contour, edges, image_center(sparse.shape, K), _rng())
+    if CALIBRATION in checks and len(edges()) >= MIN_EDGES:
+        alignment = search(contour(), edges(), image_center(sparse.shape, K), _rng())
     table: dict[str, Callable[[], Finding]] = {
         UNIT: lambda: check_unit(sparse, unit),
         SCALE: lambda: check_scale(sparse, K, unit, bool(sky_mask(image).any()), _rng()),
         CAMERA: lambda: camera,
         RAY: lambda: check_ray(K, sparse, _rng()),
-        SWAPPED: lambda: check_swapped(contour, edges, sparse),
-        MIRRORED: lambda: check_mirrored(contour, edges),
+        SWAPPED: lambda: check_swapped(contour(), edges(), sparse),
+        MIRRORED: lambda: check_mirrored(contour(), edges()),
         CALIBRATION: lambda: check_calibration(alignment, K, unit, speed),
         OUTLIERS: lambda: check_outliers(sparse, _rng()),
         RETURNS: lambda: check_returns(sparse, _rng()) if scan is None else check_scan_returns(scan),
