@@ -12,8 +12,7 @@ from known_room import Room, room, shifted
 from typer.testing import CliRunner
 
 from omnidc.cli import app
-from omnidc.cli.doctor import verify
-from omnidc.diagnose import Verdict, as_json, as_text, diagnose, examine
+from omnidc.diagnose import Verdict, as_json, as_lines, as_text, diagnose, examine
 from omnidc.diagnose.doctor import CHECKS
 from omnidc.errors import ConfigError, InputError
 from omnidc.frame import Frame
@@ -80,10 +79,10 @@ def test_report_of_few_points_measures_no_errors() -> None:
     assert "too few points" in as_text(diagnosis)
 
 
-def test_verify_names_error_and_suspicions() -> None:
+def test_lines_name_error_and_suspicions() -> None:
     scene = room(1)
     frame = Frame(image=scene.image, sparse=scene.random(0.05) * np.float32(1000), name="room")
-    text = verify(frame, load("harmonic", "cpu"), folds=1)
+    text = "\n".join(as_lines(diagnose(frame, load("harmonic", "cpu"), folds=1)))
     assert "REL" in text
     assert "millimetres" in text
 
@@ -125,6 +124,15 @@ def test_command_repairs_the_calibration_of_a_scan(files: Path) -> None:
     assert np.degrees(np.arctan2(repaired[0, 2], repaired[2, 2])) == pytest.approx(np.degrees(-5 / 250), abs=0.3)
     again = run(*arguments, "--calib", files / "new.json", "--folds", 0)
     assert "calibration       SUSPICIOUS" not in again
+
+
+def test_verify_of_a_sensor_command_names_suspicions(files: Path) -> None:
+    words = ["lidar", files / "scan.bin", files / "image.png", "--calib", files / "calib.json", "--model", "harmonic"]
+    words += ["--output", files / "out", "--verify"]
+    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "doctor: REL" in result.output
+    assert "doctor: calibration: Depth edges" in result.output
 
 
 def test_command_writes_the_best_mixture(files: Path) -> None:

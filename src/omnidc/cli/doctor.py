@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidc.cli.complete import _camera, parse_depth_scale
+from omnidc.cli.complete import Resize, _camera, parse_depth_scale
 from omnidc.cli.models import load_model
 from omnidc.cli.options import expand
 from omnidc.cli.run import ModelOptions, describe
@@ -44,8 +44,8 @@ def doctor(
     camera: Annotated[Path | None, typer.Option(help="Camera from a file instead: txt, npy or json.")] = None,
     ray_depth: Annotated[bool, typer.Option("--ray-depth", help="The input is distance along the ray.")] = False,
     resize_sparse: Annotated[
-        bool, typer.Option("--resize-sparse", help="Move the points when the sparse map has another resolution.")
-    ] = False,
+        Resize | None, typer.Option(help="Move the points when the sparse map has another resolution.")
+    ] = None,
     folds: Annotated[int, typer.Option(help="How often a tenth of the points is hidden; 0 runs no network.")] = 5,
     speed: Annotated[
         float | None, typer.Option(help="Speed of the camera along its axis, m/s: time offsets are printed in ms.")
@@ -76,7 +76,7 @@ def doctor(
 
         check_suffix(best)
     frame, scan, calibration = _read(
-        image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse
+        image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse is not None
     )
     describe(frame, lambda text, err=False: typer.echo(text, err=True))
     completer = load_model(chosen.model, chosen.device) if folds else None
@@ -91,14 +91,6 @@ def doctor(
         wrote.append(_write_calibration(write_calib, calibration, frame, result))
     for line in wrote:
         typer.echo(line, err=as_json)
-
-
-def verify(frame: Frame, completer: DepthCompleter, folds: int = 2) -> str:
-    """Return the doctor's verdict on one frame in a few lines, for `--verify` of the sensor commands."""
-    from omnidc.diagnose.doctor import diagnose
-    from omnidc.diagnose.report import as_lines
-
-    return "\n".join(f"  {line}" for line in as_lines(diagnose(frame, completer, folds=folds)))
 
 
 def _read(

@@ -13,8 +13,11 @@ from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
     from omnidc.frame import Frame, FrameSource, LazyFrames
-    from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline import Completion, DepthCompleter, Sink
     from omnidc.pipeline.source import RunListener
+
+
+VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,16 @@ class RunOptions(ModelOptions):
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
+    verify: bool = field(
+        default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
+    )
 
 
 def complete_all(
     source: FrameSource,
     sink: Sink,
     complete: CompleteOptions,
-    chosen: ModelOptions,
+    chosen: RunOptions,
     *,
     output: Path,
     allow_empty: bool = True,
@@ -69,7 +75,7 @@ def complete_all(
         sink.close()
         return
     completer = load_model(chosen.model, chosen.device)
-    with progress() as listener:
+    with progress(completer if chosen.verify else None) as listener:
         report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
     if report.failed and len(report.names) == 1:
         raise InputError(next(iter(report.failed.values())))
@@ -82,8 +88,11 @@ def complete_all(
         raise typer.Exit(1)
 
 
-def progress() -> Any:
-    """Return a context with a `RunListener` that prints, under a bar where there are several frames."""
+def progress(doctor: DepthCompleter | None = None) -> Any:
+    """Return a context with a `RunListener` that prints, under a bar where there are several frames.
+
+    doctor: the completer with which each frame is verified; None = none is.
+    """
     import contextlib
     from collections.abc import Iterator
 
@@ -115,6 +124,10 @@ def progress() -> Any:
             if not self.told or new:
                 self.say(f"result: {describe_result(completion)}")
             self.told = True
+            if doctor is not None and frame.measurements().any():
+                from omnidc.diagnose import as_lines, diagnose
+
+                self.say("\n".join(as_lines(diagnose(frame, doctor, folds=VERIFY_FOLDS))))
             self.bar.update(1)
 
         def skipped(self, name: str) -> None:

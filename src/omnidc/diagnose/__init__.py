@@ -2,7 +2,18 @@
 
 from omnidc.diagnose.doctor import Diagnosis, Examination, diagnose, examine
 from omnidc.diagnose.mixing import best
-from omnidc.diagnose.report import as_json, as_text
+from omnidc.diagnose.report import as_json, as_lines, as_text
 from omnidc.diagnose.verdict import Finding, Verdict
 
-__all__ = ["Diagnosis", "Examination", "Finding", "Verdict", "as_json", "as_text", "best", "diagnose", "examine"]
+__all__ = [
+    "Diagnosis",
+    "Examination",
+    "Finding",
+    "Verdict",
+    "as_json",
+    "as_lines",
+    "as_text",
+    "best",
+    "diagnose",
+    "examine",
+]
