@@ -37,7 +37,7 @@ PUBLIC = {
     "Completion": [
         *("depth", "uncertainty", "input_confidence", "sparse", "image", "intrinsics", "unit", "warnings", "details"),
     ],
-    "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps"],
+    "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps", "to_torch"],
     "DepthCompleter methods": ["complete", "complete_frames", "complete_inputs", "stream"],
 }
 
