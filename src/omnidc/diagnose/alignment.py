@@ -195,7 +195,7 @@ def _displacements(edges: DepthEdges, family: Transform, center: tuple[float, fl
     x, y = family.displace(edges.x, edges.y, edges.inverse_depth, center)
     dx, dy = x - edges.x, y - edges.y
     square = _mean(edges, dx**2 + dy**2) + 2 * (shifts[:, 0] * _mean(edges, dx) + shifts[:, 1] * _mean(edges, dy))
-    return np.sqrt(np.maximum(square + (shifts**2).sum(axis=1), 0))
+    return np.asarray(np.sqrt(np.maximum(square + (shifts**2).sum(axis=1), 0)))
 
 
 def _squared_radius(edges: DepthEdges, center: tuple[float, float]) -> Values:

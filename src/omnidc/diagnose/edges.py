@@ -92,8 +92,8 @@ def _next_along(
         return following
     points = np.stack([columns, rows] if axis == 0 else [rows, columns], axis=1)
     k = min(NEIGHBORS, len(points))
-    distance, neighbor = cKDTree(points).query(points, k=k, distance_upper_bound=MAX_PAIR)
-    distance, neighbor = distance.reshape(len(points), k), neighbor.reshape(len(points), k)
+    _, found = cKDTree(points).query(points, k=k, distance_upper_bound=MAX_PAIR)
+    neighbor = np.reshape(found, (len(points), k))
     step = points[np.minimum(neighbor, len(points) - 1)] - points[:, None]
     ahead = (neighbor < len(points)) & (step[..., 0] > 0) & (2 * np.abs(step[..., 1]) <= step[..., 0])
     first = np.argmax(ahead, axis=1)  # sorted by distance: the first one ahead is the nearest
