@@ -16,13 +16,13 @@ from omnidc.io.pointcloud import read_cloud
 
 def main(scans: str, images: str, calibration: str, network: str = "compact") -> None:
     rig = read_calibration(Path(calibration))
-    stream = omnidc.load(network).stream()  # each solve starts from the last frame's solution
+    completer = omnidc.load(network)
     for path in sorted(Path(images).iterdir()):
         image = read_image(path)
         K = rig.for_image(image.shape[:2])
         points = transform(rig.camera_from_sensor, read_cloud(next(Path(scans).glob(f"{path.stem}.*"))))
         sparse, _ = project_to_depth(points, K, image.shape[:2])  # hidden points are dropped
-        result = stream.complete(image, sparse, K)
+        result = completer.complete(image, sparse, K)
         print(path.stem, result)  # result.depth [H, W] in meters, result.uncertainty, result.points()
 
 

@@ -14,7 +14,6 @@ from omnidc.pipeline.options import CompleteOptions
 if TYPE_CHECKING:
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, DepthCompleter, Sink
-    from omnidc.pipeline.source import RunListener
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
@@ -75,8 +74,11 @@ def complete_all(
         sink.close()
         return
     completer = load_model(chosen.model, chosen.device)
-    with progress(completer if chosen.verify else None) as listener:
-        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
+    printer = Printer(completer if chosen.verify else None)
+    try:
+        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
+    finally:
+        printer.end()
     if report.failed and len(report.names) == 1:
         raise InputError(next(iter(report.failed.values())))
     if len(report.names) > 1:
@@ -88,65 +90,52 @@ def complete_all(
         raise typer.Exit(1)
 
 
-def progress(doctor: DepthCompleter | None = None) -> Any:
-    """Return a context with a `RunListener` that prints, under a bar where there are several frames.
+class Printer:
+    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
 
-    doctor: the completer with which each frame is verified; None = none is.
-    """
-    import contextlib
-    from collections.abc import Iterator
+    def __init__(self, doctor: DepthCompleter | None = None) -> None:
+        self.doctor = doctor  # verifies each frame; None = none is verified
+        self.bar: Any = None
+        self.is_first = True  # of many frames the first is described, later ones where something is odd
 
-    from tqdm import tqdm
+    def begin(self, total: int, todo: int) -> None:
+        from tqdm import tqdm
 
-    from omnidc.pipeline.source import RunListener
+        self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
 
-    class Printer(RunListener):
-        bar: Any = None
-        told = False  # the first of many frames is described, later ones where something is odd
+    def say(self, text: str, err: bool = False) -> None:
+        if self.bar.disable:
+            typer.echo(text, err=err)
+        else:
+            self.bar.write(text)
 
-        def begin(self, total: int, todo: int) -> None:
-            self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
+    def loaded(self, frame: Frame) -> None:
+        if self.is_first or frame.warnings:
+            describe(frame, self.say)
 
-        def say(self, text: str, err: bool = False) -> None:
-            if self.bar.disable:
-                typer.echo(text, err=err)
-            else:
-                self.bar.write(text)
+    def completed(self, frame: Frame, completion: Completion) -> None:
+        new = completion.warnings[len(frame.warnings) :]
+        for warning in new:
+            self.say(f"warning: {warning}", err=True)
+        if self.is_first or new:
+            self.say(f"result: {describe_result(completion)}")
+        self.is_first = False
+        if self.doctor is not None and frame.measurements().any():
+            from omnidc.diagnose import as_lines, diagnose
 
-        def loaded(self, frame: Frame) -> None:
-            if not self.told or frame.warnings:
-                describe(frame, self.say)
+            self.say("\n".join(as_lines(diagnose(frame, self.doctor, folds=VERIFY_FOLDS))))
+        self.bar.update(1)
 
-        def completed(self, frame: Frame, completion: Completion) -> None:
-            new = completion.warnings[len(frame.warnings) :]
-            for warning in new:
-                self.say(f"warning: {warning}", err=True)
-            if not self.told or new:
-                self.say(f"result: {describe_result(completion)}")
-            self.told = True
-            if doctor is not None and frame.measurements().any():
-                from omnidc.diagnose import as_lines, diagnose
+    def skipped(self, name: str) -> None:
+        self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
+        self.bar.update(1)
 
-                self.say("\n".join(as_lines(diagnose(frame, doctor, folds=VERIFY_FOLDS))))
-            self.bar.update(1)
+    def failed(self, name: str, reason: str) -> None:
+        self.bar.update(1)
 
-        def skipped(self, name: str) -> None:
-            self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
-            self.bar.update(1)
-
-        def failed(self, name: str, reason: str) -> None:
-            self.bar.update(1)
-
-    @contextlib.contextmanager
-    def context() -> Iterator[RunListener]:
-        printer = Printer()
-        try:
-            yield printer
-        finally:
-            if printer.bar is not None:
-                printer.bar.close()
-
-    return context()
+    def end(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 def describe(frame: Frame, say: Any) -> None:
