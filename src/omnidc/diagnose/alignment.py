@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from omnidc.diagnose.edges import DepthEdges, Map, Values, contours, depth_edges_between
 
-MAX_SHIFT = 12  # pixels in x and y that are searched
-ROLLS = np.radians([-1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5])
+MAX_SHIFT = 12  # pixels in x and y that are searched,
+FAMILY_SHIFT = 6  # and together with a roll or a motion
+ROLLS = np.radians([-1.5, -1.0, -0.75, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0, 1.5])
 MOTIONS = (
     -12.0,
     -9.0,
@@ -110,17 +111,20 @@ def search(
     """Score every candidate per block of the image, then resample the blocks."""
     edges = sort_by_block(edges, contour.shape[1:])
     spread = np.sqrt(_mean(edges, edges.inverse_depth**2 * _squared_radius(edges, center)))
-    families = [Transform(0, 0, float(roll)) for roll in ROLLS]
+    families = [Transform(0, 0)]
+    families += [Transform(0, 0, float(roll)) for roll in ROLLS]
     families += [Transform(0, 0, 0, pixels / spread) for pixels in MOTIONS]
-    # [families · shifts, blocks]: every sum over blocks is a score, every choice of blocks a resample.
-    scores = np.concatenate([shift_scores(contour, edges, family, center) for family in families])
-    moved = np.stack([_displacements(edges, family, center) for family in families]).ravel()
+    windows = [_shifts(MAX_SHIFT), *[_shifts(FAMILY_SHIFT)] * (len(families) - 1)]
+    # [candidates, blocks]: every sum over blocks is a score, every choice of blocks a resample.
+    scores = np.concatenate([shift_scores(contour, edges, f, center, s) for f, s in zip(families, windows)])
+    moved = np.concatenate([_displacements(edges, f, center, s) for f, s in zip(families, windows)])
+    shifts = np.concatenate(windows)
+    family_of = np.repeat(np.arange(len(families)), [len(s) for s in windows])
     mean = scores.sum(axis=1)
     best = int(np.argmax(mean))
-    shifts = _shifts()
-    family, shift = families[best // len(shifts)], shifts[best % len(shifts)]
+    family, shift = families[family_of[best]], shifts[best]
     near = np.flatnonzero(moved <= NEAR)
-    far = np.flatnonzero(np.tile(np.hypot(*(shifts - shift).T) > FAR, len(families)))
+    far = np.flatnonzero(np.hypot(*(shifts - shift).T) > FAR)
     blocks = scores.shape[1]
     counts = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=BOOTSTRAPS)
     low, high = np.quantile(moved[np.argmax(counts @ scores.T, axis=1)], [0.05, 0.95])
@@ -132,7 +136,7 @@ def search(
         margin_given=margin(scores[best], scores[near[np.argmax(mean[near])]]),
         margin_rival=margin(scores[best], scores[far[np.argmax(mean[far])]]),
         score=float(mean[best]),
-        score_as_given=float(mean[np.argmin(moved)]),
+        score_as_given=float(mean[len(windows[0]) // 2]),
         edges=len(edges),
     )
 
@@ -147,8 +151,8 @@ def margin(
     return float(difference.sum()) / error if error > 0 else 0.0
 
 
-def _shifts() -> npt.NDArray[np.int64]:
-    side = np.arange(-MAX_SHIFT, MAX_SHIFT + 1)
+def _shifts(reach: int) -> npt.NDArray[np.int64]:
+    side = np.arange(-reach, reach + 1)
     return np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 
 
@@ -164,8 +168,10 @@ def shift_scores(
     edges: DepthEdges,  # as `sort_by_block` returns them
     family: Transform,
     center: tuple[float, float],
+    shifts: npt.NDArray[np.int64] | None = None,  # [S, 2], x and y; None = all within `MAX_SHIFT`
 ) -> Values:
     """Return the sum of weight × contour for each shift, added to `family`, and each block: [shifts, blocks]."""
+    shifts = _shifts(MAX_SHIFT) if shifts is None else shifts
     margin = 2 * MAX_SHIFT
     block = _block_of(edges, contour.shape[1:])
     padded = np.pad(contour, ((0, 0), (margin, margin), (margin, margin)))
@@ -174,7 +180,6 @@ def shift_scores(
     column = np.clip(np.rint(x).astype(np.int32) + margin, MAX_SHIFT, width - 1 - MAX_SHIFT)
     row = np.clip(np.rint(y).astype(np.int32) + margin, MAX_SHIFT, height - 1 - MAX_SHIFT)
     start = ((edges.axis * height + row) * width + column).astype(np.int32)
-    shifts = _shifts()
     step = (shifts[:, 1] * width + shifts[:, 0]).astype(np.int32)
     values = padded.ravel().take(start + step[:, None]) * edges.weight.astype(np.float32)
     present, first = np.unique(block, return_index=True)
@@ -189,9 +194,10 @@ def _block_of(edges: DepthEdges, shape: tuple[int, ...]) -> npt.NDArray[np.int64
     return np.asarray(rows * BLOCKS[1] + columns)
 
 
-def _displacements(edges: DepthEdges, family: Transform, center: tuple[float, float]) -> Values:
+def _displacements(
+    edges: DepthEdges, family: Transform, center: tuple[float, float], shifts: npt.NDArray[np.int64]
+) -> Values:
     """Return the RMS displacement of the edges for each shift, pixels."""
-    shifts = _shifts()
     x, y = family.displace(edges.x, edges.y, edges.inverse_depth, center)
     dx, dy = x - edges.x, y - edges.y
     square = _mean(edges, dx**2 + dy**2) + 2 * (shifts[:, 0] * _mean(edges, dx) + shifts[:, 1] * _mean(edges, dy))

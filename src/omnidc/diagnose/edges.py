@@ -68,7 +68,8 @@ def contours(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     smooth = cv2.GaussianBlur(image, (0, 0), 1.0).astype(np.float32)
     out = []
     for dx, dy in ((1, 0), (0, 1)):
-        gradient = np.abs(cv2.Sobel(smooth, cv2.CV_32F, dx, dy, ksize=3)).max(axis=2)
+        red, green, blue = cv2.split(np.abs(cv2.Sobel(smooth, cv2.CV_32F, dx, dy, ksize=3)))
+        gradient = cv2.max(cv2.max(red, green), blue)
         # The constant is the gradient of noise: without it, noise in flat regions would count as contours.
         mean = cv2.blur(gradient, (LOCAL, LOCAL)) + 4.0
         relative = np.minimum(gradient / mean, CONTOUR_LIMIT)
