@@ -35,6 +35,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
     "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
+    "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
     "interop": ("errors frame geometry io pipeline sensors viz", "cv2 numpy tqdm"),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
@@ -42,8 +43,8 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "PIL cv2 fastapi numpy pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors training viz "
-        "web",
+        "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors "
+        "training viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),
