@@ -529,7 +529,7 @@ def test_a_signal_ends_the_process_after_what_runs(small: Any, number: signal.Si
 
 def test_a_closed_queue_is_not_ready(client_of: Any) -> None:
     client = client_of()
-    client.app.state.desk.queue.close()
+    client.app.state.shared.queue.close()
     assert client.get("/healthz").status_code == 200
     assert client.get("/readyz").status_code == 503
     assert client.post("/v1/complete", files={"image": ("a", b"x")}).status_code == 503

@@ -19,7 +19,7 @@ httpx = pytest.importorskip("httpx")
 
 from omnidc.completer import Completion, prepare  # noqa: E402
 from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
-from omnidc.web.view import assumed_camera, disturb, interpolated  # noqa: E402
+from omnidc.web.view import assumed_camera, corrupt_points, interpolated  # noqa: E402
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> Non
     before = set(np.flatnonzero(sparse))
     for keep in (0.8, 0.5, 0.1, 0.0):
         given = view_of(sparse)
-        assert disturb(given, keep, 0) == 0
+        assert corrupt_points(given, keep, 0) == 0
         now = set(np.flatnonzero(given.sparse))
         assert now <= before
         assert len(now) == np.ceil(keep * (sparse > 0).sum() - 1e-6)
@@ -176,9 +176,9 @@ def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> Non
 
 def test_outliers_hit_the_share_that_was_asked_for(sparse: Any) -> None:
     given = view_of(sparse)
-    planted = disturb(given, 1, 0.3)
+    num_outliers = corrupt_points(given, 1, 0.3)
     wrong = (given.sparse != sparse).sum()
-    assert planted == wrong
+    assert num_outliers == wrong
     assert 0.2 < wrong / (sparse > 0).sum() < 0.4
     np.testing.assert_array_equal(given.sparse > 0, sparse > 0)
 

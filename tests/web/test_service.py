@@ -107,7 +107,7 @@ def test_options_are_those_of_the_library(client_of: Any, room: Any) -> None:
     ],
 )
 def test_the_accept_header_chooses(accept: str | None, kind: str) -> None:
-    from omnidc.web.answers import MEDIA_TYPES, negotiate
+    from omnidc.web.responses import MEDIA_TYPES, negotiate
 
     assert MEDIA_TYPES[negotiate(accept)][0] == kind
 

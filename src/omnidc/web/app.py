@@ -16,12 +16,12 @@ from starlette.exceptions import HTTPException
 from omnidc import __version__
 from omnidc.completer import Completion
 from omnidc.errors import OmnidcError
-from omnidc.web import description
-from omnidc.web.answers import MEDIA_TYPES, encode, headers, negotiate
-from omnidc.web.guard import Guard
+from omnidc.web import openapi
+from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate
+from omnidc.web.security import SecurityMiddleware
 from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
-from omnidc.web.problems import BusyError, HttpError, StoppingError
+from omnidc.web.errors import BusyError, HttpError, StoppingError
 from omnidc.web.requests import discard_body, parse, read_body
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import read_view
@@ -30,7 +30,7 @@ logger = logging.getLogger("omnidc.web")
 T = TypeVar("T")
 
 
-class Desk:
+class AppState:
     """What all routes share: the queue, a few threads for files, the limits."""
 
     def __init__(self, completer: Completer, settings: Settings) -> None:
@@ -57,14 +57,14 @@ class Desk:
         finally:
             self._receiving -= 1
 
-    async def off_loop(self, work: Callable[[], T]) -> T:
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Run what takes time beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._files, work)
 
     async def wait(self, job: Job, request: Request) -> Completion:
         """The result; the job is cancelled when the client leaves or the time is over."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
-        job.result.add_done_callback(lambda _: tell(loop, done))
+        job.result.add_done_callback(lambda _: set_event(loop, done))
         finished = asyncio.ensure_future(done.wait())
         gone = asyncio.ensure_future(_disconnected(request))
         try:
@@ -90,7 +90,7 @@ class Desk:
             self._files.shutdown(wait=True, cancel_futures=True)
 
 
-def tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+def set_event(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
     """Set an event from another thread; a loop that has ended meanwhile needs no news."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(done.set)
@@ -102,78 +102,78 @@ async def _disconnected(request: Request) -> None:
 
 
 def create_app(completer: Completer, settings: Settings | None = None) -> FastAPI:
-    """The application: `app.state.desk` holds the queue."""
+    """The application: `app.state.shared` holds the queue."""
     settings = settings or Settings()
-    desk = Desk(completer, settings)
+    shared = AppState(completer, settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.open()
+        shared.open()
         yield
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(shared.close)
 
     # The usual documentation pages load scripts from elsewhere; the description itself is at /openapi.json.
     app = FastAPI(
         title="omnidc",
         version=__version__,
-        description=description.ABOUT,
+        description=openapi.ABOUT,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.desk = desk
-    app.add_middleware(Guard, settings=settings, metrics=desk.metrics)
+    app.state.shared = shared
+    app.add_middleware(SecurityMiddleware, settings=settings, metrics=shared.metrics)
     app.add_exception_handler(OmnidcError, _explain)
     app.add_exception_handler(HTTPException, _explain)
     app.add_exception_handler(CancelledError, _explain)
     app.add_exception_handler(Exception, _apologize)
-    _add_service(app, desk)
+    _add_service(app, shared)
     if settings.page:
         from omnidc.web.page import add_page
 
-        add_page(app, desk)
-    description.complete(app, settings)
+        add_page(app, shared)
+    openapi.complete(app, settings)
     return app
 
 
-def _add_service(app: FastAPI, desk: Desk) -> None:
+def _add_service(app: FastAPI, shared: AppState) -> None:
     @app.post(
         "/v1/complete",
         summary="Complete the depth of one view",
         response_class=Response,
-        responses=description.COMPLETE_RESPONSES,
-        openapi_extra=description.COMPLETE_BODY,
+        responses=openapi.COMPLETE_RESPONSES,
+        openapi_extra=openapi.COMPLETE_BODY,
     )
     async def complete(request: Request) -> Response:
         kind = negotiate(request.headers.get("accept"))
-        async with desk.receiving(request):
-            view = await parse(request, await read_body(request, desk.settings), desk.settings)
+        async with shared.receiving(request):
+            view = await parse(request, await read_body(request, shared.settings), shared.settings)
             if kind in ("ply", "glb") and view.options.intrinsics is None:
                 raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)
-            given = await desk.off_loop(
+            given = await shared.run_in_thread(
                 lambda: read_view(
                     view.image,
                     view.sparse,
                     view.points,
-                    desk.settings,
+                    shared.settings,
                     unit=view.options.unit,
                     **view.options.reading,
                 )
             )
-            job = desk.queue.submit(given, view.options.run)
-        result = await desk.wait(job, request)
-        body = await desk.off_loop(lambda: encode(result, kind))
+            job = shared.queue.submit(given, view.options.run)
+        result = await shared.wait(job, request)
+        body = await shared.run_in_thread(lambda: encode(result, kind))
         return Response(body, media_type=MEDIA_TYPES[kind][0], headers=headers(result))
 
-    @app.get("/v1/models", summary="The model that runs here", responses=description.MODELS_RESPONSES)
+    @app.get("/v1/models", summary="The model that runs here", responses=openapi.MODELS_RESPONSES)
     async def models() -> JSONResponse:
-        return JSONResponse({"models": [describe_model(desk.completer)]})
+        return JSONResponse({"models": [describe_model(shared.completer)]})
 
     @app.get(
         "/healthz",
         summary="Is the process alive?",
         response_class=PlainTextResponse,
-        responses=description.text_response("ok"),
+        responses=openapi.text_response("ok"),
     )
     async def healthz() -> PlainTextResponse:
         return PlainTextResponse("ok\n")
@@ -182,10 +182,10 @@ def _add_service(app: FastAPI, desk: Desk) -> None:
         "/readyz",
         summary="Are requests taken?",
         response_class=PlainTextResponse,
-        responses={**description.text_response("ready"), 503: description.PROBLEM},
+        responses={**openapi.text_response("ready"), 503: openapi.PROBLEM},
     )
     async def readyz() -> PlainTextResponse:
-        if not desk.queue.alive:
+        if not shared.queue.alive:
             raise StoppingError
         return PlainTextResponse("ready\n")
 
@@ -193,10 +193,10 @@ def _add_service(app: FastAPI, desk: Desk) -> None:
         "/metrics",
         summary="Counters for Prometheus",
         response_class=PlainTextResponse,
-        responses=description.text_response("Prometheus' text format"),
+        responses=openapi.text_response("Prometheus' text format"),
     )
     async def metrics() -> PlainTextResponse:
-        return PlainTextResponse(desk.metrics.text(), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(shared.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 def describe_model(completer: Completer) -> dict[str, Any]:

@@ -25,14 +25,14 @@ import omnidc
 from omnidc.completer import Completion
 from omnidc.errors import OmnidcError
 from omnidc.outputs.depth_io import CODECS
-from omnidc.web.answers import MEDIA_TYPES, encode
-from omnidc.web.app import Desk, describe_model, tell
+from omnidc.web.responses import MEDIA_TYPES, encode
+from omnidc.web.app import AppState, describe_model, set_event
 from omnidc.web.jobs import CancelledError, Job
-from omnidc.web.problems import HttpError
+from omnidc.web.errors import HttpError
 from omnidc.web.requests import parse, read_body, validated
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import check_image, read_picture, read_view
-from omnidc.web.view import FIELD_OF_VIEW, assumed_camera, disturb, pack
+from omnidc.web.view import FIELD_OF_VIEW, assumed_camera, corrupt_points, pack
 
 STATIC = Path(__file__).parent / "static"
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
@@ -86,12 +86,12 @@ class Results:
         return len(self._kept)
 
 
-def add_page(app: FastAPI, desk: Desk) -> None:
+def add_page(app: FastAPI, shared: AppState) -> None:
     """Add the page to the service."""
-    results = Results(desk.settings)
+    results = Results(shared.settings)
     app.state.results = results
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    desk.metrics.gauges["omnidc_results_kept"] = ("Results the page keeps in memory.", lambda: len(results))
+    shared.metrics.gauges["omnidc_results_kept"] = ("Results the page keeps in memory.", lambda: len(results))
     hidden: dict[str, Any] = {"include_in_schema": False}
 
     @app.get("/", **hidden)
@@ -100,10 +100,10 @@ def add_page(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/page/info", **hidden)
     async def info() -> JSONResponse:
-        settings = desk.settings
+        settings = shared.settings
         return JSONResponse(
             {
-                "model": describe_model(desk.completer),
+                "model": describe_model(shared.completer),
                 "version": omnidc.__version__,
                 "max_bytes": settings.max_bytes,
                 "max_pixels": settings.max_pixels,
@@ -123,29 +123,29 @@ def add_page(app: FastAPI, desk: Desk) -> None:
     @app.post("/page/preview", **hidden)
     async def preview(request: Request) -> Response:
         """A PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
-        async with desk.receiving(request):
-            view = await parse(request, await read_body(request, desk.settings), desk.settings)
-            check_image(view.image, desk.settings)
-            return Response(await desk.off_loop(lambda: read_picture(view.image)), media_type="image/png")
+        async with shared.receiving(request):
+            view = await parse(request, await read_body(request, shared.settings), shared.settings)
+            check_image(view.image, shared.settings)
+            return Response(await shared.run_in_thread(lambda: read_picture(view.image)), media_type="image/png")
 
     @app.post("/page/complete", **hidden)
     async def complete(request: Request) -> StreamingResponse:
-        async with desk.receiving(request):
-            sent = await parse(request, await read_body(request, desk.settings), desk.settings, EXTRA)
+        async with shared.receiving(request):
+            sent = await parse(request, await read_body(request, shared.settings), shared.settings, EXTRA)
             sliders = validated(Sliders, sent.extra)
             options = sent.options
-            given = await desk.off_loop(
+            given = await shared.run_in_thread(
                 lambda: read_view(
-                    sent.image, sent.sparse, sent.points, desk.settings, unit=options.unit, **options.reading
+                    sent.image, sent.sparse, sent.points, shared.settings, unit=options.unit, **options.reading
                 )
             )
-            planted = disturb(given, sliders.keep, sliders.outliers)
+            num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
             assumed = given.intrinsics is None
             if given.intrinsics is None:
                 given.intrinsics = assumed_camera(given.sparse.shape, sliders.field_of_view)
-            job = desk.queue.submit(given, options.run)
-        notes = {"summary": given.summary(), "assumed_camera": assumed, "planted": planted}
-        return StreamingResponse(_follow(job, desk, results, notes), media_type="application/x-ndjson")
+            job = shared.queue.submit(given, options.run)
+        notes = {"summary": given.summary(), "assumed_camera": assumed, "num_outliers": num_outliers}
+        return StreamingResponse(_follow(job, shared, results, notes), media_type="application/x-ndjson")
 
     @app.get("/page/results/{name}/view", **hidden)
     async def view(name: str) -> Response:
@@ -156,7 +156,7 @@ def add_page(app: FastAPI, desk: Desk) -> None:
         result, _ = results.get(name)
         if kind not in MEDIA_TYPES:
             raise HttpError(f"There is no download of the kind {kind[:8]!r}.", 404)
-        body = await desk.off_loop(lambda: encode(result, kind))
+        body = await shared.run_in_thread(lambda: encode(result, kind))
         disposition = f'attachment; filename="depth.{kind}"'
         return Response(body, media_type=MEDIA_TYPES[kind][0], headers={"Content-Disposition": disposition})
 
@@ -166,22 +166,22 @@ def add_page(app: FastAPI, desk: Desk) -> None:
         return Response(status_code=204)
 
 
-async def _follow(job: Job, desk: Desk, results: Results, notes: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _follow(job: Job, shared: AppState, results: Results, notes: dict[str, Any]) -> AsyncIterator[bytes]:
     """Lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
-    deadline = time.monotonic() + desk.settings.timeout
+    deadline = time.monotonic() + shared.settings.timeout
     last: dict[str, Any] = {}
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
-    job.result.add_done_callback(lambda _: tell(loop, done))
+    job.result.add_done_callback(lambda _: set_event(loop, done))
     try:
         while not job.result.done():
-            place = desk.queue.place(job)
+            place = shared.queue.place(job)
             state = {"state": "waiting", "place": place} if place else {"state": "running", "progress": job.progress}
             if state != last:
                 yield _line(state)
                 last = state
             if time.monotonic() > deadline:
-                yield _failed(f"No result within {desk.settings.timeout:g} seconds: use a smaller image.")
+                yield _failed(f"No result within {shared.settings.timeout:g} seconds: use a smaller image.")
                 return
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(done.wait(), 0.1)
@@ -196,7 +196,7 @@ async def _follow(job: Job, desk: Desk, results: Results, notes: dict[str, Any])
         except Exception:
             yield _failed("The server failed at this view; its log says why.")
             return
-        view = await desk.off_loop(lambda: pack(result, notes))
+        view = await shared.run_in_thread(lambda: pack(result, notes))
         yield _line({"state": "done", "result": results.add(result, view)})
     finally:
         job.cancel()

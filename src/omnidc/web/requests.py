@@ -15,7 +15,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from omnidc.web.jobs import Run
-from omnidc.web.problems import HttpError, TooLargeError
+from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import Upload
 

@@ -27,7 +27,7 @@ from omnidc.completer import Inputs, prepare
 from omnidc.completer.inputs import as_image
 from omnidc.errors import InputError, OmnidcError
 from omnidc.outputs.depth_io import CODECS
-from omnidc.web.problems import TooLargeError
+from omnidc.web.errors import TooLargeError
 from omnidc.web.settings import Settings
 
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program

@@ -364,7 +364,7 @@ function distrust(view) {
     ? `${view.distrusted} of ${view.count} points (crosses in the photograph; trust below ${view.distrust_below * 100} %)`
     : `none of the ${view.count} points`;
   if (!info.model.uses_photograph) text += "; this model believes every point";
-  return view.planted ? `${text}. ${view.planted} were made wrong.` : text;
+  return view.num_outliers ? `${text}. ${view.num_outliers} were made wrong.` : text;
 }
 
 function markPoints() {

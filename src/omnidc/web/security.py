@@ -20,7 +20,7 @@ POLICY = (
 OPEN = ("/healthz", "/readyz")  # without a key
 
 
-class Guard:
+class SecurityMiddleware:
     """Pure ASGI, so that uploads and streams pass through untouched."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:

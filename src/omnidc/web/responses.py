@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from omnidc.completer import Completion
-from omnidc.web.problems import HttpError
+from omnidc.web.errors import HttpError
 from omnidc.web.uploads import scratch
 
 # format: media types that ask for it; the first is the one that answers carry
