@@ -122,10 +122,10 @@ def test_neighbours(client_of: Any, room: Any) -> None:
     client.post("/v1/complete", files=room)
     client.post("/v1/complete", files={"image": ("a.txt", b"hello")})
     metrics = client.get("/metrics").text
-    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="200"} 1' in metrics
-    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="422"} 1' in metrics
-    assert "omnidc_model_seconds_count 1" in metrics
-    assert "omnidc_queue_waiting 0" in metrics
+    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="200"} 1.0' in metrics
+    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="422"} 1.0' in metrics
+    assert "omnidc_model_seconds_count 1.0" in metrics
+    assert "omnidc_queue_waiting 0.0" in metrics
     for path in ("/", "/docs", "/redoc", "/static/app.js", "/page/info"):
         assert client.get(path).status_code == 404
 

@@ -38,9 +38,9 @@ class AppState:
         self.queue = JobQueue(completer, settings.queue, settings.batch, self.metrics)
         self._files: ThreadPoolExecutor | None = None
         self._receiving = 0
-        self.metrics.gauges["omnidc_queue_waiting"] = ("Requests that wait for the model.", lambda: len(self.queue))
-        self.metrics.gauges["omnidc_receiving"] = ("Requests being received or read.", lambda: self._receiving)
-        self.metrics.gauges["omnidc_ready"] = ("1 while requests are taken.", lambda: self.queue.alive)
+        self.metrics.gauge("omnidc_queue_waiting", "Requests that wait for the model.", lambda: len(self.queue))
+        self.metrics.gauge("omnidc_receiving", "Requests being received or read.", lambda: self._receiving)
+        self.metrics.gauge("omnidc_ready", "1 while requests are taken.", lambda: self.queue.alive)
 
     @asynccontextmanager
     async def receiving(self, request: Request) -> AsyncIterator[None]:

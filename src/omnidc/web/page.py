@@ -91,7 +91,7 @@ def add_page(app: FastAPI, shared: AppState) -> None:
     results = Results(shared.settings)
     app.state.results = results
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    shared.metrics.gauges["omnidc_results_kept"] = ("Results the page keeps in memory.", lambda: len(results))
+    shared.metrics.gauge("omnidc_results_kept", "Results the page keeps in memory.", lambda: len(results))
     hidden: dict[str, Any] = {"include_in_schema": False}
 
     @app.get("/", **hidden)
