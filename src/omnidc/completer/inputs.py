@@ -13,7 +13,7 @@ import torch
 
 from omnidc.errors import InputError
 from omnidc.images import as_rgb, from_pil, read_image
-from omnidc.outputs.depth_io import UNKNOWN_UNIT, as_map, clean_depth, read_depth
+from omnidc.outputs.depth_io import UNKNOWN_UNIT, DepthFile, as_map, clean_depth, read_depth
 from omnidc.outputs.pointcloud import check_intrinsics, ray_to_z
 
 FEW_POINTS = 10
@@ -97,8 +97,8 @@ def as_sparse(
     """Depth [H, W], its unit, why that unit, and how many NaN and infinite values it held. None = no points."""
     if sparse is None:
         return np.zeros(shape, np.float32), UNKNOWN_UNIT, "no depth given", 0
-    if isinstance(sparse, str | os.PathLike):
-        file = read_depth(Path(sparse), scale)
+    if isinstance(sparse, str | os.PathLike | DepthFile):
+        file = sparse if isinstance(sparse, DepthFile) else read_depth(Path(sparse), scale)
         return file.depth, file.unit, file.note, file.invalid
     if isinstance(sparse, torch.Tensor):
         sparse = sparse.detach().cpu()

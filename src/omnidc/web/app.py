@@ -14,20 +14,24 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from omnidc import __version__
-from omnidc.completer import Completion
+from omnidc.completer import Completion, Inputs
 from omnidc.errors import OmnidcError
 from omnidc.web import openapi
-from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate
-from omnidc.web.security import SecurityMiddleware
+from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory, exchange_of
+from omnidc.web.errors import BusyError, HttpError, StoppingError
 from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
-from omnidc.web.errors import BusyError, HttpError, StoppingError
-from omnidc.web.requests import discard_body, parse, read_body
+from omnidc.web.requests import BODY_COPIES, View, body_size, discard_body, parse, read_body
+from omnidc.web.responses import encode, headers, negotiate, respond
+from omnidc.web.security import SecurityMiddleware
 from omnidc.web.settings import Settings
-from omnidc.web.uploads import read_view
+from omnidc.web.uploads import UploadReader
 
 logger = logging.getLogger("omnidc.web")
 T = TypeVar("T")
+
+
+FILE_THREADS = 2  # that decode uploads, and as many that encode answers
 
 
 class AppState:
@@ -36,30 +40,62 @@ class AppState:
     def __init__(self, completer: Completer, settings: Settings) -> None:
         self.completer, self.settings, self.metrics = completer, settings, Metrics()
         self.queue = JobQueue(completer, settings.queue, settings.batch, self.metrics)
-        self._files: ThreadPoolExecutor | None = None
+        self.uploads = UploadReader(settings, FILE_THREADS)
+        self.budget = MemoryBudget(settings.max_memory or available_memory() // 2)
+        self._decoders: ThreadPoolExecutor | None = None
+        self._encoders: ThreadPoolExecutor | None = None
         self._receiving = 0
         self.metrics.gauge("omnidc_queue_waiting", "Requests that wait for the model.", lambda: len(self.queue))
         self.metrics.gauge("omnidc_receiving", "Requests being received or read.", lambda: self._receiving)
+        self.metrics.gauge("omnidc_reserved_bytes", "Memory set aside for requests.", lambda: self.budget.used)
         self.metrics.gauge("omnidc_ready", "1 while requests are taken.", lambda: self.queue.alive)
 
     @asynccontextmanager
     async def receiving(self, request: Request) -> AsyncIterator[None]:
-        """A place for an upload; there are as many as in the queue, so that memory is bounded."""
+        """A place for an upload; there are as many as in the queue, and their bodies fit into the memory budget."""
         if not self.queue.alive:
             raise StoppingError
-        if self._receiving >= self.settings.queue or len(self.queue) >= self.settings.queue:
+        try:
+            if self._receiving >= self.settings.queue or len(self.queue) >= self.settings.queue:
+                raise BusyError(self.queue.retry_after())
+            size = body_size(request, self.settings)
+            exchange_of(request).reserve(BODY_COPIES * size, "This request", self.queue.retry_after())
+        except BusyError:
             # A client that is still talking would meet a closed connection and never see the 429.
             await discard_body(request, self.settings)
-            raise BusyError(self.queue.retry_after())
+            raise
         self._receiving += 1
         try:
             yield
         finally:
             self._receiving -= 1
 
+    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Inputs]:
+        """Receive, parse and decode a request. extra: names of further fields that are let through."""
+        exchange = exchange_of(request)
+        async with self.receiving(request):
+            view = await parse(request, await read_body(request, self.settings), self.settings, extra)
+            width, height = await self.decode(lambda: self.uploads.image_size(view.image, exchange.remaining))
+            exchange.reserve(BYTES_PER_PIXEL * width * height, view.image.label, self.queue.retry_after())
+            given = await self.decode(
+                lambda: self.uploads.view(
+                    view.image,
+                    view.sparse,
+                    view.points,
+                    exchange.remaining,
+                    unit=view.options.unit,
+                    **view.options.reading,
+                )
+            )
+        return view, given
+
+    async def decode(self, work: Callable[[], T]) -> T:
+        """Read an upload beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._decoders, work)
+
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """Run what takes time beside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._files, work)
+        """Run work that takes time beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._encoders, work)
 
     async def wait(self, job: Job, request: Request) -> Completion:
         """The result; the job is cancelled when the client leaves or the time is over."""
@@ -68,7 +104,9 @@ class AppState:
         finished = asyncio.ensure_future(done.wait())
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({finished, gone}, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {finished, gone}, timeout=exchange_of(request).remaining, return_when=asyncio.FIRST_COMPLETED
+            )
             if job.result.done():
                 return job.result.result()
             if gone.done():
@@ -80,14 +118,18 @@ class AppState:
             gone.cancel()
 
     def open(self) -> None:
-        self._files = ThreadPoolExecutor(2, thread_name_prefix="omnidc-files")
+        self._decoders = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="omnidc-decode")
+        self._encoders = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="omnidc-encode")
+        self.uploads.open()
         self.queue.start()
 
     def close(self) -> None:
         """Finish what runs."""
         self.queue.close(self.settings.timeout)
-        if self._files is not None:
-            self._files.shutdown(wait=True, cancel_futures=True)
+        for executor in (self._decoders, self._encoders):
+            if executor is not None:
+                executor.shutdown(wait=True, cancel_futures=True)
+        self.uploads.close()
 
 
 def set_event(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
@@ -119,10 +161,11 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
         description=openapi.ABOUT,
         docs_url=None,
         redoc_url=None,
+        root_path=settings.root_path,
         lifespan=lifespan,
     )
     app.state.shared = shared
-    app.add_middleware(SecurityMiddleware, settings=settings, metrics=shared.metrics)
+    app.add_middleware(SecurityMiddleware, settings=settings, metrics=shared.metrics, budget=shared.budget)
     app.add_exception_handler(OmnidcError, _explain)
     app.add_exception_handler(HTTPException, _explain)
     app.add_exception_handler(CancelledError, _explain)
@@ -146,24 +189,12 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
     )
     async def complete(request: Request) -> Response:
         kind = negotiate(request.headers.get("accept"))
-        async with shared.receiving(request):
-            view = await parse(request, await read_body(request, shared.settings), shared.settings)
-            if kind in ("ply", "glb") and view.options.intrinsics is None:
-                raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)
-            given = await shared.run_in_thread(
-                lambda: read_view(
-                    view.image,
-                    view.sparse,
-                    view.points,
-                    shared.settings,
-                    unit=view.options.unit,
-                    **view.options.reading,
-                )
-            )
-            job = shared.queue.submit(given, view.options.run)
-        result = await shared.wait(job, request)
+        view, given = await shared.read_view(request)
+        if kind in ("ply", "glb") and given.intrinsics is None:
+            raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)
+        result = await shared.wait(shared.queue.submit(given, view.options.run), request)
         body = await shared.run_in_thread(lambda: encode(result, kind))
-        return Response(body, media_type=MEDIA_TYPES[kind][0], headers=headers(result))
+        return respond(body, kind, headers(result))
 
     @app.get("/v1/models", summary="The model that runs here", responses=openapi.MODELS_RESPONSES)
     async def models() -> JSONResponse:

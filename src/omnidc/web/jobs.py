@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from omnidc.completer import Completion, Inputs
 from omnidc.errors import OmnidcError
-from omnidc.web.metrics import Metrics
 from omnidc.web.errors import BusyError, StoppingError
+from omnidc.web.metrics import Metrics
 
 logger = logging.getLogger("omnidc.web")
 

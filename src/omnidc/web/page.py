@@ -25,13 +25,13 @@ import omnidc
 from omnidc.completer import Completion
 from omnidc.errors import OmnidcError
 from omnidc.outputs.depth_io import CODECS
-from omnidc.web.responses import MEDIA_TYPES, encode
+from omnidc.web.admission import Exchange, exchange_of
 from omnidc.web.app import AppState, describe_model, set_event
-from omnidc.web.jobs import CancelledError, Job
 from omnidc.web.errors import HttpError
+from omnidc.web.jobs import CancelledError, Job
 from omnidc.web.requests import parse, read_body, validated
+from omnidc.web.responses import MEDIA_TYPES, encode, respond
 from omnidc.web.settings import Settings
-from omnidc.web.uploads import check_image, read_picture, read_view
 from omnidc.web.view import FIELD_OF_VIEW, assumed_camera, corrupt_points, pack
 
 STATIC = Path(__file__).parent / "static"
@@ -123,29 +123,24 @@ def add_page(app: FastAPI, shared: AppState) -> None:
     @app.post("/page/preview", **hidden)
     async def preview(request: Request) -> Response:
         """A PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
+        exchange = exchange_of(request)
         async with shared.receiving(request):
             view = await parse(request, await read_body(request, shared.settings), shared.settings)
-            check_image(view.image, shared.settings)
-            return Response(await shared.run_in_thread(lambda: read_picture(view.image)), media_type="image/png")
+            data = await shared.decode(lambda: shared.uploads.preview(view.image, exchange.remaining))
+        return Response(data, media_type="image/png")
 
     @app.post("/page/complete", **hidden)
     async def complete(request: Request) -> StreamingResponse:
-        async with shared.receiving(request):
-            sent = await parse(request, await read_body(request, shared.settings), shared.settings, EXTRA)
-            sliders = validated(Sliders, sent.extra)
-            options = sent.options
-            given = await shared.run_in_thread(
-                lambda: read_view(
-                    sent.image, sent.sparse, sent.points, shared.settings, unit=options.unit, **options.reading
-                )
-            )
-            num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
-            assumed = given.intrinsics is None
-            if given.intrinsics is None:
-                given.intrinsics = assumed_camera(given.sparse.shape, sliders.field_of_view)
-            job = shared.queue.submit(given, options.run)
+        sent, given = await shared.read_view(request, EXTRA)
+        sliders = validated(Sliders, sent.extra)
+        num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
+        assumed = given.intrinsics is None
+        if given.intrinsics is None:
+            given.intrinsics = assumed_camera(given.sparse.shape, sliders.field_of_view)
+        job = shared.queue.submit(given, sent.options.run)
         notes = {"summary": given.summary(), "assumed_camera": assumed, "num_outliers": num_outliers}
-        return StreamingResponse(_follow(job, shared, results, notes), media_type="application/x-ndjson")
+        lines = _follow(job, shared, results, notes, exchange_of(request))
+        return StreamingResponse(lines, media_type="application/x-ndjson")
 
     @app.get("/page/results/{name}/view", **hidden)
     async def view(name: str) -> Response:
@@ -157,8 +152,7 @@ def add_page(app: FastAPI, shared: AppState) -> None:
         if kind not in MEDIA_TYPES:
             raise HttpError(f"There is no download of the kind {kind[:8]!r}.", 404)
         body = await shared.run_in_thread(lambda: encode(result, kind))
-        disposition = f'attachment; filename="depth.{kind}"'
-        return Response(body, media_type=MEDIA_TYPES[kind][0], headers={"Content-Disposition": disposition})
+        return respond(body, kind, {"Content-Disposition": f'attachment; filename="depth.{kind}"'})
 
     @app.delete("/page/results/{name}", **hidden)
     async def forget(name: str) -> Response:
@@ -166,9 +160,10 @@ def add_page(app: FastAPI, shared: AppState) -> None:
         return Response(status_code=204)
 
 
-async def _follow(job: Job, shared: AppState, results: Results, notes: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _follow(
+    job: Job, shared: AppState, results: Results, notes: dict[str, Any], exchange: Exchange
+) -> AsyncIterator[bytes]:
     """Lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
-    deadline = time.monotonic() + shared.settings.timeout
     last: dict[str, Any] = {}
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -180,7 +175,7 @@ async def _follow(job: Job, shared: AppState, results: Results, notes: dict[str,
             if state != last:
                 yield _line(state)
                 last = state
-            if time.monotonic() > deadline:
+            if exchange.expired:
                 yield _failed(f"No result within {shared.settings.timeout:g} seconds: use a smaller image.")
                 return
             with suppress(asyncio.TimeoutError):

@@ -1,12 +1,14 @@
-"""From a `Completion` to the bytes of an answer, and which one the client wants."""
+"""From a `Completion` to the pieces of an answer's body, and which format the client wants."""
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
+from starlette.responses import StreamingResponse
 
 from omnidc.completer import Completion
 from omnidc.web.errors import HttpError
@@ -20,6 +22,15 @@ MEDIA_TYPES: dict[str, tuple[str, ...]] = {
     "glb": ("model/gltf-binary",),
     "json": ("application/json",),
 }
+PIECE = 3 * 2**16  # bytes handed to the connection at a time; whole triples, which base64 needs
+
+
+@dataclass(frozen=True)
+class Body:
+    """An answer's body, made while it is sent: a client that does not read holds one piece, not all."""
+
+    length: int  # bytes
+    pieces: Iterable[bytes]
 
 
 def negotiate(accept: str | None) -> str:
@@ -43,31 +54,49 @@ def negotiate(accept: str | None) -> str:
     return best
 
 
-def encode(result: Completion, kind: str) -> bytes:
+def respond(body: Body, kind: str, headers: dict[str, str]) -> StreamingResponse:
+    """Send a body piece by piece, as fast as the client reads."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in body.pieces:
+            yield piece
+
+    sized = {**headers, "Content-Length": str(body.length)}
+    return StreamingResponse(pieces(), media_type=MEDIA_TYPES[kind][0], headers=sized)
+
+
+def encode(result: Completion, kind: str) -> Body:
     """The answer's body; npy, png, ply and glb are the files that `Completion.save` writes."""
     if kind == "json":
-        return json.dumps(as_json(result), allow_nan=False).encode()
+        return as_json(result)
     with scratch() as folder:
-        return result.save(folder / f"depth.{kind}").read_bytes()
+        data = memoryview(result.save(folder / f"depth.{kind}").read_bytes())
+    return Body(len(data), (bytes(data[start : start + PIECE]) for start in range(0, len(data), PIECE)))
 
 
-def as_json(result: Completion) -> dict[str, Any]:
+def as_json(result: Completion) -> Body:
     """The metadata with the maps as base64 of little-endian float32, row by row."""
     maps = {"depth": result.depth, "uncertainty": result.uncertainty, "input_confidence": result.input_confidence}
-    return {
-        **result.metadata(),
-        "relative": result.relative,
-        "maps": {
-            name: None
-            if values is None
-            else {
-                "shape": list(values.shape),
-                "dtype": "float32",
-                "base64": base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode(),
-            }
-            for name, values in maps.items()
-        },
-    }
+    parts: list[bytes | memoryview] = []  # text, and numbers that are still to be encoded
+    text = json.dumps({**result.metadata(), "relative": result.relative}, allow_nan=False)[:-1] + ', "maps": {'
+    for name, values in maps.items():
+        if values is None:
+            text += f'"{name}": null, '
+            continue
+        text += f'"{name}": {{"shape": {json.dumps(values.shape)}, "dtype": "float32", "base64": "'
+        parts += [text.encode(), memoryview(np.ascontiguousarray(values, "<f4")).cast("B")]
+        text = '"}, '
+    parts.append(text.removesuffix(", ").encode() + b"}}")
+    length = sum(len(part) if isinstance(part, bytes) else 4 * -(-len(part) // 3) for part in parts)
+
+    def pieces() -> Iterator[bytes]:
+        for part in parts:
+            if isinstance(part, bytes):
+                yield part
+            else:
+                yield from (base64.b64encode(part[start : start + PIECE]) for start in range(0, len(part), PIECE))
+
+    return Body(length, pieces())
 
 
 def headers(result: Completion) -> dict[str, str]:
