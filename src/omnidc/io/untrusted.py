@@ -82,10 +82,8 @@ def untrusted(path: StrPath, kind: str, remedy: str = "export or download it aga
             raise  # Ctrl-C and exits
         if type(error).__name__ == "DecompressionBombError":  # Pillow's, which need not be imported for its name
             raise TooLargeFileError(f"{path} claims far too many pixels: shrink it.") from error
-        reason = (
-            " ".join(str(error).replace(repr(str(path)), "").replace(str(path), "it").split()).rstrip(".")[:120]
-            or type(error).__name__
-        )
+        text = str(error).replace(repr(str(path)), "").replace(str(path), "it")
+        reason = " ".join(text.split()).rstrip(".")[:120] or type(error).__name__
         raise FileError(f"{path} is damaged, truncated or not {kind} ({reason}): {remedy}.") from error
 
 

@@ -14,8 +14,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from omnidc import __version__
-from omnidc.completer import Completion, Inputs
 from omnidc.errors import OmnidcError
+from omnidc.pipeline import Completion, Inputs
 from omnidc.web import openapi
 from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory, exchange_of
 from omnidc.web.errors import BusyError, HttpError, StoppingError

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.images import read_image
+from omnidc.io.depth import read_depth
+from omnidc.io.images import read_image
 from omnidc.io.sandbox import Answer
 from omnidc.io.untrusted import Limits, limited, open_picture
-from omnidc.outputs.depth_io import read_depth
 
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program
 TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange width and height

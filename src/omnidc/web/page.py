@@ -22,9 +22,9 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 import omnidc
-from omnidc.completer import Completion
 from omnidc.errors import OmnidcError
-from omnidc.outputs.depth_io import CODECS
+from omnidc.io.depth import CODECS
+from omnidc.pipeline import Completion
 from omnidc.web.admission import Exchange, exchange_of
 from omnidc.web.app import AppState, describe_model, set_event
 from omnidc.web.errors import HttpError

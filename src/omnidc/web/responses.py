@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from starlette.responses import StreamingResponse
 
-from omnidc.completer import Completion
+from omnidc.pipeline import Completion
 from omnidc.web.errors import HttpError
 from omnidc.web.uploads import scratch
 

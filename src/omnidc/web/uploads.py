@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.completer import Inputs, prepare
 from omnidc.errors import FileError, InputError, OmnidcError
+from omnidc.io.depth import CODECS, DepthFile
 from omnidc.io.sandbox import Answer, Sandbox, SlowFileError
 from omnidc.io.untrusted import TooLargeFileError
-from omnidc.outputs.depth_io import CODECS, DepthFile
+from omnidc.pipeline import Inputs, prepare
 from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 
@@ -113,7 +113,7 @@ class UploadReader:
         depth_scale: float | None = None,
         **options: Any,
     ) -> Inputs:
-        """Check and decode one view, exactly as the command line does. Options as for `omnidc.completer.prepare`."""
+        """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.prepare`."""
         if sparse is not None and points is not None:
             raise InputError("Give the depth as a file or as points, not both.")
         depth: DepthFile | npt.NDArray[np.float32] | None = None
