@@ -17,7 +17,10 @@ def rigid(
     what: str,
 ) -> Array:
     """Return `matrix` as a 4×4 rigid transform, or say why it is none. `what` names it in the message."""
-    values = np.asarray(matrix, dtype=np.float64)
+    try:
+        values = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be a 4x4 (or 3x4) matrix of numbers.") from error
     if values.size == 12:
         values = np.vstack([values.reshape(3, 4), [0.0, 0.0, 0.0, 1.0]])
     if values.size != 16:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from omnidc.errors import FileError
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 Array = npt.NDArray[np.float64]
 
@@ -69,7 +69,7 @@ def read_model(folder: Path) -> Model:
         path = folder / f"{stem}{suffix}"
         if not path.is_file():
             raise FileError(f"The file {path} is missing: a COLMAP model has cameras, images and points3D.")
-        with broken_file(path, "part of a COLMAP model"):
+        with untrusted(path, "part of a COLMAP model"):
             parts.append(read(path))
     return Model(*parts)
 

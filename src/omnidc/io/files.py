@@ -1,4 +1,4 @@
-"""Writing files so that none is ever seen half-written; damaged files as one sentence."""
+"""Writing files so that none is ever seen half-written, not even after a power cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from omnidc.errors import FileError, OmnidcError
+from omnidc.errors import FileError
 
 
 @contextmanager
@@ -32,7 +32,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.fchmod(descriptor, 0o666 & ~umask)
         os.close(descriptor)
         yield temporary
+        _flush_to_disk(temporary)
         temporary.replace(target)
+        _flush_to_disk(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place with -o or free some space.") from error
@@ -41,16 +43,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def broken_file(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises into one sentence: a damaged file is the file's fault, not the program's."""
+def _flush_to_disk(path: Path) -> None:
+    """Wait until a file's contents, or a folder's list of names, are on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+        return
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        yield
-    except OmnidcError:
-        raise
-    except Exception as error:  # decoders have exceptions of their own (zip, zlib, MATLAB, csv, struct)
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, data: Any) -> None:

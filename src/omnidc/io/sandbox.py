@@ -44,6 +44,7 @@ class Sandbox:
         """module: holds the functions that run there. memory: address space in bytes, where the system can limit it."""
         self._module, self._memory = module, memory
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # process that started the child
 
     def call(self, task: str, path: Path, timeout: float, **options: Any) -> Answer:
         """Run the module's function `task` as task(path, **options) for at most `timeout` seconds.
@@ -90,6 +91,8 @@ class Sandbox:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the child, unless it runs already."""
+        if self._owner != os.getpid():  # after a fork the child is another process's
+            self._process, self._owner = None, os.getpid()
         if self._process is None or self._process.poll() is not None:
             self.close()
             environment = {

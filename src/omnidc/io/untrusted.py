@@ -70,11 +70,11 @@ def untrusted(path: StrPath, kind: str, remedy: str = "export or download it aga
     except OmnidcError:
         raise
     except FileNotFoundError as error:
-        raise FileError(f"There is no file {path}: check the path.") from error
+        raise FileError(f"{error.filename or path} does not exist: check the path.") from error
     except IsADirectoryError as error:
-        raise FileError(f"{path} is a folder, not {kind}: give the file.") from error
+        raise FileError(f"{error.filename or path} is a folder, not {kind}: give the file.") from error
     except PermissionError as error:
-        raise FileError(f"{path} cannot be read (permission denied): change its rights.") from error
+        raise FileError(f"{error.filename or path} cannot be read (permission denied): change its rights.") from error
     except MemoryError as error:
         raise TooLargeFileError(f"{path} needs more memory than there is: give a smaller file.") from error
     except BaseException as error:
