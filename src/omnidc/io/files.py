@@ -43,6 +43,24 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def atomic_new(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """As `atomic_path`, for writers that make the file or folder themselves: the temporary path does not exist yet."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.stem}.", dir=target.parent) as folder:
+            temporary = Path(folder) / target.name
+            yield temporary
+            for written in (*temporary.rglob("*"), temporary):
+                _flush_to_disk(written)
+            temporary.replace(target)
+            _flush_to_disk(target.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(f"Cannot write {target}: {reason}. Choose another place or free some space.") from error
+
+
 def _flush_to_disk(path: Path) -> None:
     """Wait until a file's contents, or a folder's list of names, are on the disk."""
     if path.is_dir() and os.name == "nt":  # Windows opens no folders

@@ -24,9 +24,9 @@ from omnidc.geometry.rasterize import Map, register, spread
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
 from omnidc.io.calibration import Calibration, camera_of, read_matrix, read_table
-from omnidc.io.untrusted import read_text
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.images import find_images, natural, read_photo
+from omnidc.io.untrusted import read_text
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
