@@ -60,8 +60,13 @@ class TooLargeFileError(FileError):
 
 
 @contextmanager
-def untrusted(path: StrPath, kind: str, remedy: str = "export or download it again") -> Iterator[None]:
-    """Turn whatever a parser raises into one `FileError`. kind: with its article, "a PLY file".
+def untrusted(
+    path: StrPath,
+    kind: str,  # with its article, "a PLY file"
+    remedy: str = "export or download it again",
+    refusal: type[OmnidcError] = FileError,
+) -> Iterator[None]:
+    """Turn whatever a parser raises into one `FileError`, or another `refusal` for a damaged file.
 
     Errors of ours pass through. The parser's own error is chained; `omnidc --debug` shows it.
     """
@@ -84,7 +89,7 @@ def untrusted(path: StrPath, kind: str, remedy: str = "export or download it aga
             raise TooLargeFileError(f"{path} claims far too many pixels: shrink it.") from error
         text = str(error).replace(repr(str(path)), "").replace(str(path), "it")
         reason = " ".join(text.split()).rstrip(".")[:120] or type(error).__name__
-        raise FileError(f"{path} is damaged, truncated or not {kind} ({reason}): {remedy}.") from error
+        raise refusal(f"{path} is damaged, truncated or not {kind} ({reason}): {remedy}.") from error
 
 
 def _is_panic(error: BaseException) -> bool:

@@ -26,7 +26,7 @@ from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rig
 from omnidc.io.calibration import Calibration, camera_of, read_matrix, read_table
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.images import find_images, natural, read_photo
-from omnidc.io.untrusted import read_text
+from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
@@ -70,6 +70,11 @@ class Shot:
 
 def load_shot(shot: Shot, options: Options) -> Frame:
     """Read, clean and register one view."""
+    with untrusted(shot.depth.parent, "part of a recording", "copy it again"):
+        return _load_shot(shot, options)
+
+
+def _load_shot(shot: Shot, options: Options) -> Frame:
     picture = shot.color() if callable(shot.color) else read_photo(shot.color)
     rig = shot.rig
     file = read_depth(shot.depth, options.depth_scale or rig.depth_scale)
@@ -170,10 +175,11 @@ TUM_CAMERAS = {
 
 def _stamped(path: Path) -> list[tuple[float, list[str]]]:
     rows = [line.split() for line in read_text(path).splitlines() if line.strip() and not line.startswith("#")]
-    try:
+    with untrusted(path, "a list of time stamps and values", "correct the line"):
+        for row in rows:
+            if len(row) < 2:
+                raise ValueError(f"the line {row[0][:40]!r} has a stamp only")
         return [(float(row[0]), row[1:]) for row in rows]
-    except ValueError as error:
-        raise FileError(f"{path} should hold lines that start with a time stamp ({error}).") from error
 
 
 def nearest_stamps(
@@ -237,8 +243,9 @@ def tum(folder: Path, options: Options) -> Layout:
         if len(times):
             k = int(np.abs(times - stamp).argmin())
             if abs(times[k] - stamp) <= options.tolerance:
-                x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
-                pose = pose_from_quaternion((x, y, z), quaternion)
+                with untrusted(folder / "groundtruth.txt", "a list of poses (stamp x y z qx qy qz qw)", "correct it"):
+                    x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
+                    pose = pose_from_quaternion((x, y, z), quaternion)
         shots.append(Shot(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
     which = f"freiburg{camera}" if camera else "the driver's default (the folder's name has no freiburg number)"
     return shots, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
@@ -345,9 +352,10 @@ def stray(folder: Path, options: Options) -> Layout:
     poses: dict[int, Array] = {}
     if (folder / "odometry.csv").is_file():
         lines = [line.split(",") for line in read_text(folder / "odometry.csv").splitlines()[1:] if line.strip()]
-        for words in lines:
-            numbers = [float(word) for word in words[1:9]]
-            poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
+        with untrusted(folder / "odometry.csv", "Stray Scanner's list of poses"):
+            for words in lines:
+                numbers = [float(word) for word in words[1:9]]
+                poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
     images = {path.stem: path for path in find_images(folder / "rgb")} if (folder / "rgb").is_dir() else {}
     shots = []
     for path in sorted(folder.joinpath("depth").iterdir(), key=lambda p: natural(p.name)):
@@ -451,7 +459,11 @@ def calibrated_rig(path: Path) -> Rig:
 
     Without `depth` (or with the colour camera's own keys at the top) the depth map is taken as registered.
     """
-    table = read_table(path)
+    with untrusted(path, "a calibration of two cameras", "docs/bridges.md shows one"):
+        return _parse_rig(read_table(path), path)
+
+
+def _parse_rig(table: dict[str, Any], path: Path) -> Rig:
     rig = Rig()
     top = table.get("color", table.get("colour"))
     if isinstance(top, dict):
@@ -511,7 +523,8 @@ def open_recording(
         return open_pairs(folder / "color", folder / "depth", options, calibration or own[0], folder / "confidence")
     for name, (matches, reader) in LAYOUTS.items():
         if layout == name or (layout is None and matches(folder)):
-            shots, note = reader(folder, options)
+            with untrusted(folder, f"a recording in the layout {name}", "copy it again"):
+                shots, note = reader(folder, options)
             notes = [note]
             if calibration is not None:
                 rig = calibrated_rig(calibration)

@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from omnidc.datasets.augment import AugmentConfig
 from omnidc.errors import ConfigError, FileError
+from omnidc.io.untrusted import read_text
 from omnidc.training.losses import LossConfig
 
 if sys.version_info >= (3, 11):
@@ -122,6 +123,8 @@ def preset_names() -> list[str]:
 def _parse(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise ConfigError(f"{origin} is nested too deeply.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not valid TOML: {error}.") from error
 
@@ -136,11 +139,7 @@ def read_preset(name: str) -> dict[str, Any]:
 
 def read_file(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"Cannot read the configuration {path}: {error.strerror or error}.") from error
-    return _parse(text, f"The configuration {path}")
+    return _parse(read_text(path), f"The configuration {path}")
 
 
 def parse_override(text: str) -> dict[str, Any]:
