@@ -244,7 +244,7 @@ def as_map(values: Array, name: str) -> Array:
 
 
 def clean_depth(values: Array, scale: float, name: str) -> tuple[npt.NDArray[np.float32], int]:
-    """Divide by the scale; NaN and infinite values become 0 and are counted; negative ones are an error."""
+    """Divide by the scale; NaN, infinite and subnormal values become 0 and are counted; negative ones are an error."""
     finite = np.isfinite(values)
     negative = finite & (values < 0)
     if negative.any():
@@ -255,7 +255,8 @@ def clean_depth(values: Array, scale: float, name: str) -> tuple[npt.NDArray[np.
         )
     with np.errstate(over="ignore"):  # float64 beyond float32's range becomes infinite, which the next line catches
         depth = np.where(finite, values / scale, 0).astype(np.float32)
-    finite &= np.isfinite(depth)
+    # Subnormal numbers carry few digits: their logarithm would be wrong.
+    finite &= np.isfinite(depth) & ((values == 0) | (depth >= np.finfo(np.float32).tiny))
     depth[~finite] = 0
     return depth, int(depth.size - finite.sum())
 

@@ -18,6 +18,7 @@ from omnidc.io.depth import UNKNOWN_UNIT, DepthFile, as_map, clean_depth, read_d
 from omnidc.io.images import as_rgb, from_pil, read_image
 
 FEW_POINTS = 10
+MAX_SPAN = 1e8  # largest depth over smallest; float32 holds about 7 digits
 
 
 @dataclass
@@ -119,7 +120,7 @@ def as_sparse(
 def _warnings(depth: npt.NDArray[np.float32], unit: str, invalid: int) -> list[str]:
     warnings = []
     if invalid:
-        warnings.append(f"{invalid:,} NaN or infinite values were taken as 'no measurement'.")
+        warnings.append(f"{invalid:,} NaN, infinite or subnormal values were taken as 'no measurement'.")
     points = depth[depth > 0]
     if not points.size:
         warnings.append("There are no depth points: the result is relative depth around 1, without a unit.")
@@ -130,6 +131,11 @@ def _warnings(depth: npt.NDArray[np.float32], unit: str, invalid: int) -> list[s
         warnings.append(f"Only {points.size} depth point{plural}: everything far from them is the network's guess.")
     elif low == high:
         warnings.append(f"All {points.size:,} points have the same depth {low:g}: is it a placeholder?")
+    if high > MAX_SPAN * low:
+        raise InputError(
+            f"The depths span a factor of {high / low:.0e}, from {low:.3g} to {high:.3g}, which no sensor does: "
+            "remove the wrong points."
+        )
     if high > 1e4 * low:
         warnings.append(f"The depths span a factor of {high / low:.0e}: check the unit, and the points for outliers.")
     if unit == UNKNOWN_UNIT and middle > 300:

@@ -22,7 +22,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 import omnidc
-from omnidc.errors import OmnidcError
+from omnidc.errors import InputError, OmnidcError
 from omnidc.io.depth import CODECS
 from omnidc.pipeline import Completion
 from omnidc.web.admission import Exchange, exchange_of
@@ -47,6 +47,9 @@ EXAMPLE_LIST: tuple[dict[str, Any], ...] = (
 )
 
 
+KEPT_PER_PIXEL = 19  # bytes: four maps of float32, and the photograph
+
+
 class Sliders(BaseModel):
     """What the page asks for besides the options of the service."""
 
@@ -58,8 +61,8 @@ class Sliders(BaseModel):
 class Results:
     """The last few results in memory, for a while."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._limit, self._seconds = settings.results, settings.result_seconds
+    def __init__(self, settings: Settings, max_bytes: int) -> None:
+        self._limit, self._seconds, self._max_bytes = settings.results, settings.result_seconds, max_bytes
         self._kept: OrderedDict[str, tuple[float, Completion, bytes]] = OrderedDict()
 
     def add(self, result: Completion, view: bytes) -> str:
@@ -79,7 +82,14 @@ class Results:
 
     def tidy(self) -> None:
         oldest = time.monotonic() - self._seconds
-        while self._kept and (len(self._kept) > self._limit or next(iter(self._kept.values()))[0] < oldest):
+        while self._kept and (
+            len(self._kept) > self._limit
+            or next(iter(self._kept.values()))[0] < oldest
+            or (
+                len(self._kept) > 1
+                and sum(KEPT_PER_PIXEL * kept.depth.size for _, kept, _ in self._kept.values()) > self._max_bytes
+            )
+        ):
             self._kept.popitem(last=False)
 
     def __len__(self) -> int:
@@ -88,7 +98,7 @@ class Results:
 
 def add_page(app: FastAPI, shared: AppState) -> None:
     """Add the page to the service."""
-    results = Results(shared.settings)
+    results = Results(shared.settings, shared.budget.limit // 4)
     app.state.results = results
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     shared.metrics.gauge("omnidc_results_kept", "Results the page keeps in memory.", lambda: len(results))
@@ -131,14 +141,18 @@ def add_page(app: FastAPI, shared: AppState) -> None:
 
     @app.post("/page/complete", **hidden)
     async def complete(request: Request) -> StreamingResponse:
-        sent, given = await shared.read_view(request, EXTRA)
+        try:
+            sent, given = await shared.read_view(request, EXTRA)
+        except InputError as error:
+            raise InputError(page_words(str(error))) from error
         sliders = validated(Sliders, sent.extra)
         num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
         assumed = given.intrinsics is None
         if given.intrinsics is None:
             given.intrinsics = assumed_camera(given.sparse.shape, sliders.field_of_view)
         job = shared.queue.submit(given, sent.options.run)
-        notes = {"summary": given.summary(), "assumed_camera": assumed, "num_outliers": num_outliers}
+        given.warnings = [page_words(sentence) for sentence in given.warnings]
+        notes = {"summary": page_words(given.summary()), "assumed_camera": assumed, "num_outliers": num_outliers}
         lines = _follow(job, shared, results, notes, exchange_of(request))
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
@@ -197,9 +211,30 @@ async def _follow(
         job.cancel()
 
 
+# What sentences of the library call things, and what the page calls them.
+PAGE_WORDS = (
+    (
+        "move the points with --resize-sparse nearest (resize_sparse=True) if only the resolution differs",
+        "tick \u201cThe depth has another resolution: move its points\u201d if only the resolution differs",
+    ),
+    ("give --depth-scale 1000 (depth_scale=1000)", "type 1000 under \u201cStored numbers are divided by\u201d"),
+    (
+        "give --depth-scale if that is wrong",
+        "type another number under \u201cStored numbers are divided by\u201d if not",
+    ),
+)
+
+
+def page_words(sentence: str) -> str:
+    """Say a sentence of the library in the words of the page, which has no options of a command line."""
+    for ours, theirs in PAGE_WORDS:
+        sentence = sentence.replace(ours, theirs)
+    return sentence
+
+
 def _line(data: dict[str, Any]) -> bytes:
     return json.dumps(data).encode() + b"\n"
 
 
 def _failed(sentence: str) -> bytes:
-    return _line({"state": "failed", "error": sentence})
+    return _line({"state": "failed", "error": page_words(sentence)})
