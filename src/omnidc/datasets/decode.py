@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
 
 from omnidc.datasets.source import need_file
 from omnidc.errors import FileError, MissingExtraError
 from omnidc.io.depth import CODECS
-from omnidc.io.untrusted import untrusted
+from omnidc.io.untrusted import check_pixels, open_picture, untrusted
 
 Depth = npt.NDArray[np.float32]
 
@@ -25,18 +24,14 @@ Depth = npt.NDArray[np.float32]
 def read_image(path: Path) -> npt.NDArray[np.uint8]:
     """An RGB picture, uint8 [H, W, 3]. The orientation tag is ignored: depth maps follow the stored pixels."""
     need_file(path, "an image")
-    with untrusted(path, "an image"):
-        try:
-            with Image.open(path) as picture:
-                return np.asarray(picture.convert("RGB"))
-        except UnidentifiedImageError:
-            raise ValueError("unknown picture format") from None
+    with open_picture(path, "an image") as picture:
+        return np.asarray(picture.convert("RGB"))
 
 
 def image_size(path: Path) -> tuple[int, int]:
     """(height, width) of a picture without decoding it."""
     need_file(path, "an image")
-    with untrusted(path, "an image"), Image.open(path) as picture:
+    with open_picture(path, "an image") as picture:
         return picture.height, picture.width
 
 
@@ -62,7 +57,7 @@ def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
 def read_grey(path: Path) -> Depth:
     """A grey PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole metres."""
     need_file(path, "a grey PNG")
-    with untrusted(path, "a grey PNG"), Image.open(path) as picture:
+    with open_picture(path, "a grey PNG") as picture:
         values = np.asarray(picture)
         if values.ndim != 2:
             raise ValueError("it is a colour picture")
@@ -77,6 +72,8 @@ def read_h5(path: Path, *keys: str) -> tuple[npt.NDArray[Any], ...]:
         missing = [key for key in keys if key not in file]
         if missing:
             raise ValueError(f"it has no array {missing[0]!r}")
+        for key in keys:
+            check_pixels(int(file[key].size), 1, path)
         return tuple(np.asarray(file[key][()]) for key in keys)
 
 

@@ -27,7 +27,7 @@ from omnidc.datasets.source import Frames, need_entries, need_file, positive
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.io.files import atomic_path
-from omnidc.io.untrusted import untrusted
+from omnidc.io.untrusted import read_npz, untrusted
 
 KEYS = ("rgb", "dep", "gt", "K")
 # All that a pickled dict of arrays and numbers names besides numpy.ndarray and numpy.dtype. NumPy 1 and 2 keep the two
@@ -86,8 +86,8 @@ def intrinsics(stored: npt.NDArray[Any] | None, path: Path) -> npt.NDArray[np.fl
 
 
 def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {key: archive[key] for key in KEYS if key in archive.files}
+    arrays = read_npz(path)
+    return {key: arrays[key].read() for key in KEYS if key in arrays}
 
 
 def _read_npy(path: Path) -> dict[str, npt.NDArray[Any]]:

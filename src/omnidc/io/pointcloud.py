@@ -56,7 +56,7 @@ def _bin(path: Path, columns: int | None = None) -> Array:
 
 
 def _npy(path: Path) -> Array:
-    values = read_npy(path)
+    values = read_npy(path, most=2**30)  # bounded by the file's own size, too
     if values.dtype.names:
         if not {"x", "y", "z"} <= set(values.dtype.names):
             raise InputError(f"{path} has the fields {', '.join(values.dtype.names)}, but x, y and z are needed.")

@@ -29,6 +29,10 @@ from omnidc.errors import FileError, OmnidcError
 Array = npt.NDArray[Any]
 StrPath = str | os.PathLike[str]
 
+# No picture of a scene is packed better; larger ones than SMALL are refused when they claim to be.
+PIXELS_PER_BYTE = 2000
+SMALL = 4_000_000  # pixels
+
 # A progressive JPEG has about 10 scans; each one costs a pass over the whole picture.
 MAX_JPEG_SCANS = 100
 
@@ -37,7 +41,7 @@ MAX_JPEG_SCANS = 100
 class Limits:
     """What a file may unpack to."""
 
-    pixels: int = 2**27  # of a picture or map, 134 megapixels: 0.5 GB as float32
+    pixels: int = 2**26  # of a picture or map, 67 megapixels: completing one takes about 7 GB
     records: int = 2**27  # of a point cloud, 3.2 GB as float64 [N, 3]
     members: int = 1024  # of an archive
 
@@ -116,10 +120,13 @@ def check_records(count: int, path: StrPath) -> None:
 # --- NumPy --------------------------------------------------------------------------------------------------------
 
 
-def read_npy(path: Path) -> Array:
-    """Read an array file; no pickles, and nothing is allocated before shape and file size were checked."""
+def read_npy(path: Path, most: int | None = None) -> Array:
+    """Read an array file of at most `most` numbers (None = the limit on pixels).
+
+    Pickles are refused, and nothing is allocated before shape and file size were checked.
+    """
     with untrusted(path, "a NumPy array file"), path.open("rb") as stream:
-        return _read_array(stream, path, path.stat().st_size)
+        return _read_array(stream, path, path.stat().st_size, most or _LIMITS.get().pixels)
 
 
 def read_npz(path: Path) -> dict[str, NpzMember]:
@@ -144,10 +151,10 @@ class NpzMember:
             zipfile.ZipFile(self.path) as archive,
             archive.open(self.info) as stream,
         ):
-            return _read_array(stream, self.path, self.info.file_size)
+            return _read_array(stream, self.path, self.info.file_size, _LIMITS.get().pixels)
 
 
-def _read_array(stream: IO[bytes], path: Path, size: int) -> Array:
+def _read_array(stream: IO[bytes], path: Path, size: int, most: int) -> Array:
     start = stream.read(8)
     if start[:6] != b"\x93NUMPY":
         raise ValueError("it does not start as NumPy arrays do")
@@ -160,7 +167,7 @@ def _read_array(stream: IO[bytes], path: Path, size: int) -> Array:
     if dtype.hasobject:
         raise FileError(f"{path} holds Python objects, not numbers: save the array alone with numpy.save(path, array).")
     count = math.prod(shape)
-    if count > _LIMITS.get().pixels * 4 or dtype.itemsize > 256:
+    if count > most or dtype.itemsize > 256:
         raise TooLargeFileError(
             f"{path} claims the shape {list(shape)[:4]} of {str(dtype)[:40]}, more than is read: give a smaller array."
         )
@@ -184,6 +191,9 @@ def open_picture(path: StrPath, kind: str, formats: tuple[str, ...] | None = Non
         warnings.simplefilter("ignore")
         with Image.open(path, formats=formats) as picture:
             check_pixels(*picture.size, path)
+            size = Path(path).stat().st_size
+            if picture.width * picture.height > max(SMALL, PIXELS_PER_BYTE * size):
+                raise ValueError(f"{picture.width}x{picture.height} pixels in {size} bytes")
             if picture.format == "JPEG" and Path(path).read_bytes().count(b"\xff\xda") > MAX_JPEG_SCANS:
                 raise TooLargeFileError(
                     f"{path} has more than {MAX_JPEG_SCANS} scans, which take too long to read: save it again."

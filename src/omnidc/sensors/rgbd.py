@@ -26,7 +26,7 @@ from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rig
 from omnidc.io.calibration import Calibration, camera_of, read_matrix, read_table
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.images import find_images, natural, read_photo
-from omnidc.io.untrusted import read_text, untrusted
+from omnidc.io.untrusted import open_picture, read_text, untrusted
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
@@ -128,9 +128,8 @@ def drop_unsure(
     least: int,
 ) -> Map:
     """Drop depth whose ARKit confidence (0, 1, 2; some apps store 0, 127, 255) is below `least`."""
-    levels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    if levels is None:
-        raise FileError(f"{path} cannot be read as a confidence map; is the file complete?")
+    with open_picture(path, "a confidence map") as picture:
+        levels = np.asarray(picture.convert("L"))
     if levels.shape != depth.shape:
         raise InputError(
             f"{path} is {levels.shape[1]}x{levels.shape[0]} but the depth map is {depth.shape[1]}x{depth.shape[0]}."

@@ -5,6 +5,7 @@ Messages are paired by their header stamps. Depth goes back as 32FC1 images in m
 
 from __future__ import annotations
 
+import io
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from PIL import Image
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
@@ -109,6 +111,8 @@ def _message(reader: Any, topic: str, log_time: int | None = None) -> Any:
 def decode_image(message: Any) -> Picture:
     """Return an Image or CompressedImage message as RGB."""
     if hasattr(message, "format"):
+        with Image.open(io.BytesIO(bytes(message.data))) as header:
+            check_pixels(*header.size, "A compressed image of the bag")
         decoded = cv2.imdecode(np.frombuffer(bytes(message.data), np.uint8), cv2.IMREAD_COLOR)
         if decoded is None:
             raise InputError(f"A compressed image of the bag ({message.format}) cannot be decoded.")
