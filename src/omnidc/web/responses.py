@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -60,6 +61,7 @@ def respond(body: Body, kind: str, headers: dict[str, str]) -> StreamingResponse
     async def pieces() -> AsyncIterator[bytes]:
         for piece in body.pieces:
             yield piece
+            await asyncio.sleep(0)  # other requests, and the news that this client left
 
     sized = {**headers, "Content-Length": str(body.length)}
     return StreamingResponse(pieces(), media_type=MEDIA_TYPES[kind][0], headers=sized)
