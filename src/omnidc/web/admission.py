@@ -10,8 +10,8 @@ from starlette.requests import HTTPConnection
 
 from omnidc.web.errors import BusyError, TooLargeError
 
-# Peak memory of one request per pixel of its image, over reading, completing and encoding (docs/web.md: measured).
-BYTES_PER_PIXEL = 110
+# Peak memory of one request per pixel of its image, over reading, completing and encoding (measured: docs/web.md).
+BYTES_PER_PIXEL = 90
 SCOPE_KEY = "omnidc.exchange"
 
 
