@@ -18,7 +18,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` with the same suffix; rename it to `path` when the block ends well.
 
     When the block raises, the temporary file is removed and an older `path` stays as it was. A folder that is
-    missing is created. Failures of the file system (no permission, disk full) become a `FileError`.
+    missing is created. Failures of the file system (no permission, disk full) become a `FileError`. The content is
+    on the disk before the rename, and the rename before this returns, whatever the power supply does.
     """
     target = Path(path)
     temporary: Path | None = None
@@ -32,15 +33,26 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.fchmod(descriptor, 0o666 & ~umask)
         os.close(descriptor)
         yield temporary
-        _flush_to_disk(temporary)
+        sync(temporary)
         temporary.replace(target)
-        _flush_to_disk(target.parent)
+        sync(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place with -o or free some space.") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -53,25 +65,15 @@ def atomic_new(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary = Path(folder) / target.name
             yield temporary
             for written in (*temporary.rglob("*"), temporary):
-                _flush_to_disk(written)
+                sync(written)
             temporary.replace(target)
-            _flush_to_disk(target.parent)
+            sync(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place or free some space.") from error
 
 
-def _flush_to_disk(path: Path) -> None:
-    """Wait until a file's contents, or a folder's list of names, are on the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows opens no folders
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_json(path: Path, data: Any) -> None:
+    """Write data as indented JSON."""
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 
 from omnidc import __version__
 from omnidc.errors import OmnidcError
-from omnidc.pipeline import Completion, Inputs
+from omnidc.frame import Frame
+from omnidc.pipeline import Completion
 from omnidc.web import openapi
 from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory, exchange_of
 from omnidc.web.errors import BusyError, HttpError, StoppingError
@@ -70,7 +71,7 @@ class AppState:
         finally:
             self._receiving -= 1
 
-    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Inputs]:
+    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Frame]:
         """Receive, parse and decode a request. extra: names of further fields that are let through."""
         exchange = exchange_of(request)
         async with self.receiving(request):

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,12 +147,13 @@ def add_page(app: FastAPI, shared: AppState) -> None:
         except InputError as error:
             raise InputError(page_words(str(error))) from error
         sliders = validated(Sliders, sent.extra)
-        num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
+        given, num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
         assumed = given.intrinsics is None
         if given.intrinsics is None:
-            given.intrinsics = assumed_camera(given.sparse.shape, sliders.field_of_view)
+            camera = assumed_camera((given.height, given.width), sliders.field_of_view)
+            given = replace(given, intrinsics=camera)
+        given = replace(given, warnings=tuple(page_words(sentence) for sentence in given.warnings))
         job = shared.queue.submit(given, sent.options.run)
-        given.warnings = [page_words(sentence) for sentence in given.warnings]
         notes = {"summary": page_words(given.summary()), "assumed_camera": assumed, "num_outliers": num_outliers}
         lines = _follow(job, shared, results, notes, exchange_of(request))
         return StreamingResponse(lines, media_type="application/x-ndjson")

@@ -1,4 +1,4 @@
-"""From the bytes that strangers send to checked `Inputs`.
+"""From the bytes that strangers send to checked `Frame`.
 
 Files are decoded in sandboxes (`omnidc.io.sandbox`): nothing is decoded before its header says how large it will be,
 and a decoder that hangs, crashes or runs out of memory is given up. The decoders want files; they get them in memory
@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, OmnidcError
+from omnidc.frame import Frame, Unit
 from omnidc.io.depth import CODECS, DepthFile
 from omnidc.io.sandbox import Answer, Sandbox, SlowFileError
 from omnidc.io.untrusted import TooLargeFileError
-from omnidc.pipeline import Inputs, prepare
+from omnidc.pipeline import make_frame
 from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 
@@ -112,8 +113,8 @@ class UploadReader:
         unit: str | None = None,
         depth_scale: float | None = None,
         **options: Any,
-    ) -> Inputs:
-        """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.prepare`."""
+    ) -> Frame:
+        """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.make_frame`."""
         if sparse is not None and points is not None:
             raise InputError("Give the depth as a file or as points, not both.")
         depth: DepthFile | npt.NDArray[np.float32] | None = None
@@ -122,13 +123,13 @@ class UploadReader:
         _, [picture] = self._decode("photo", image, image.label, timeout)
         if sparse is not None:
             values, [map_] = self._decode("depth", sparse, with_suffix(sparse), timeout, scale=depth_scale)
-            depth, depth_scale = DepthFile(map_, **values), None
-        given = prepare(picture, depth, depth_scale=depth_scale, **options)
+            depth, depth_scale = DepthFile(map_, **{**values, "unit": Unit(values["unit"])}), None
+        given = make_frame(picture, depth, depth_scale=depth_scale, **options)
         if points:
-            given.note = "points, taken as they are"
-        if unit == "m" and given.unit != "m" and given.sparse.any():
-            given.unit, given.note = "m", "metres, as the request says"
-            given.warnings = [text for text in given.warnings if "looks like millimetres" not in text]
+            given = replace(given, unit_reason="points, taken as they are")
+        if unit == "m" and given.unit != Unit.METERS and given.measurements().any():
+            kept = tuple(text for text in given.warnings if "looks like millimetres" not in text)
+            given = replace(given, unit=Unit.METERS, unit_reason="metres, as the request says", warnings=kept)
         return given
 
     def _decode(self, task: str, upload: Upload, label: str, timeout: float, **options: Any) -> Answer:
