@@ -111,7 +111,7 @@ def test_truncated_files_are_called_damaged(released_pt: Path, tmp_path: Path) -
         load_network(path)
     for content in (b"", b"<!doctype html>", pickle.dumps({"net": {}})):
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="neither a safetensors file nor a PyTorch checkpoint"):
+        with pytest.raises(CheckpointError, match="not a safetensors file or PyTorch checkpoint"):
             load_network(path)
 
 

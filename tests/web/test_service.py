@@ -126,7 +126,8 @@ def test_neighbours(client_of: Any, room: Any) -> None:
     assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="422"} 1.0' in metrics
     assert "omnidc_model_seconds_count 1.0" in metrics
     assert "omnidc_queue_waiting 0.0" in metrics
-    for path in ("/", "/docs", "/redoc", "/static/app.js", "/page/info"):
+    assert "/v1/complete" in client.get("/").text
+    for path in ("/docs", "/redoc", "/static/app.js", "/page/info"):
         assert client.get(path).status_code == 404
 
 

@@ -201,6 +201,17 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
     async def models() -> JSONResponse:
         return JSONResponse({"models": [describe_model(shared.completer)]})
 
+    if not shared.settings.page:
+
+        @app.get("/", include_in_schema=False)
+        async def index(request: Request) -> PlainTextResponse:
+            root = str(request.base_url).rstrip("/")
+            return PlainTextResponse(
+                f"omnidc {__version__}: depth completion over HTTP, with the model {shared.completer.name}.\n\n"
+                f"  curl -F image=@photo.jpg -F sparse=@sparse.npy {root}/v1/complete -o depth.npy\n\n"
+                f"Description: {root}/openapi.json   Page for people: omnidc web\n"
+            )
+
     @app.get(
         "/healthz",
         summary="Is the process alive?",
