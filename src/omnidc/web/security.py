@@ -37,6 +37,7 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = self._with_root_path(scope)
         started, status = time.monotonic(), 0
         exchange = scope[SCOPE_KEY] = Exchange(self.budget, self.settings.timeout)
 
@@ -66,6 +67,11 @@ class SecurityMiddleware:
             exchange.release()
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.answered(_method(scope), route, status or 500, time.monotonic() - started)
+
+    def _with_root_path(self, scope: Scope) -> Scope:
+        """Put back the prefix that a proxy stripped: mounted folders are only found with it."""
+        root, path = self.settings.root_path, scope["path"]
+        return scope if path == root or path.startswith(f"{root}/") else {**scope, "path": root + path}
 
     def _refusal(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
