@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidc.errors import ConfigError, FileError
+from omnidc.io.untrusted import read_text
 from omnidc.training.augment import AugmentConfig
 from omnidc.training.losses import LOSSES, LossConfig
 from omnidc.training.settings import Settings, build
@@ -141,6 +142,8 @@ def preset_names() -> list[str]:
 def _parse(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise ConfigError(f"{origin} is nested too deeply.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not valid TOML: {error}.") from error
 
@@ -155,11 +158,7 @@ def read_preset(name: str) -> dict[str, Any]:
 
 def read_file(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"Cannot read the configuration {path}: {error.strerror or error}.") from error
-    return _parse(text, f"The configuration {path}")
+    return _parse(read_text(path), f"The configuration {path}")
 
 
 def parse_override(text: str) -> dict[str, Any]:

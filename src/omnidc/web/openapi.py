@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from omnidc.web.answers import MEDIA_TYPES
 from omnidc.web.requests import FormFields, JsonBody
+from omnidc.web.responses import MEDIA_TYPES
 from omnidc.web.settings import Settings
 
 ABOUT = (
