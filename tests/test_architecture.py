@@ -35,7 +35,7 @@ WALLS: dict[str, tuple[str, str]] = {
         "edges errors files frame integrate data patterns outputs completer",
         "numpy scipy cv2 torch tqdm PIL",
     ),
-    "splatting": ("errors", "numpy numba torch gsplat"),
+    "splatting": ("errors files outputs", "numpy numba torch gsplat scipy cv2"),
     "web": ("errors files frame patterns outputs completer evaluation", "*"),
     "cli": ("*", "typer tqdm numpy"),
     "__init__": ("errors completer frame", "numpy"),

@@ -1,0 +1,218 @@
+"""Novel views with depth supervision: the paper's Table 6 on small rendered scenes. Resumable.
+
+    python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse] [--arms …] [--seeds 0 1 2]
+    python benchmarks/nvs.py table results.jsonl
+
+A scene is a folder of `omnidc scenes render --multiview`. Every run appends one JSON line; runs that are in the file
+are skipped, so that the same command goes on where it stopped. `table` prints Markdown: mean ± deviation of each arm,
+and paired differences to the arm without depth over scenes and seeds with a 95 % interval (t distribution).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from scipy import stats
+
+import omnidc
+from omnidc.data.shards import Shards
+from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.splatting.camera import Camera
+from omnidc.splatting.densify import DensifyOptions
+from omnidc.splatting.experiment import evaluate, mean_metrics
+from omnidc.splatting.gaussians import from_points
+from omnidc.splatting.rasterizer import load_rasterizer
+from omnidc.splatting.start import ColoredPoints, dense_points
+from omnidc.splatting.trainer import Trainer, TrainOptions
+from omnidc.splatting.view import SplatView, scene_extent
+from simulated_sfm import SparseModel, simulate
+
+# arm: source of depth, start from the depth's points too
+ARMS = {
+    "none": ("none", False),
+    "sparse": ("sparse", False),
+    "linear": ("linear", False),
+    "omnidc": ("omnidc", False),
+    "omnidc+points": ("omnidc", True),
+    "true": ("true", False),
+}
+HOLDOUT = {"ample": 5, "sparse": 3}  # every n-th view is held out
+DENSE_POINTS = 2000
+MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
+INDOOR_MAX_DEPTH = 10.0
+OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """Views of one scene, split, with what SfM knows of the training views."""
+
+    name: str
+    train: list[SplatView]
+    test: list[SplatView]
+    model: SparseModel
+    max_depth: float
+
+
+def load_scene(folder: Path, regime: str) -> Scene:
+    frames = Shards(folder)
+    views = []
+    for k in range(len(frames)):
+        frame = frames[k]
+        assert frame.depth is not None
+        assert frame.intrinsics is not None
+        pose = np.array(frame.extra["meta"]["pose"])
+        camera = Camera.from_pose(frame.intrinsics, pose, frame.depth.shape)
+        views.append(SplatView(frame.extra["key"], camera, frame.image, gt_depth=frame.depth, sky=frame.extra["sky"]))
+    # Held-out views begin at the third, so that the anchor view is for training.
+    test = [view for k, view in enumerate(views) if k % HOLDOUT[regime] == 2]
+    train = [view for k, view in enumerate(views) if k % HOLDOUT[regime] != 2]
+    world = frames[0].extra["meta"]["world"]
+    return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
+
+
+def supervised(scene: Scene, source: str, completer: Any) -> list[SplatView]:
+    """The training views with the depth of an arm. The sky mask is the renderer's, for all arms alike."""
+    views = []
+    for view, sparse in zip(scene.train, scene.model.sparse):
+        depth, uncertainty = None, None
+        if source == "sparse":
+            depth = sparse
+        elif source == "true":
+            depth = view.gt_depth
+        elif (sparse > 0).any() and source == "linear":
+            depth = linear(view.image, sparse)
+        elif (sparse > 0).any() and source == "omnidc":
+            result = completer.complete(view.image, sparse, view.camera.intrinsics)
+            depth, uncertainty = result.depth, result.uncertainty
+        views.append(dataclasses.replace(view, depth=depth, uncertainty=uncertainty))
+    return views
+
+
+def run_arm(scene: Scene, arm: str, seed: int, options: TrainOptions, completer: Any) -> dict[str, Any]:
+    source, dense = ARMS[arm]
+    views = supervised(scene, source, completer)
+    options = dataclasses.replace(options, seed=seed, edge_aware=source != "sparse")
+    rng = np.random.default_rng(seed)
+    start: ColoredPoints = scene.model.cloud
+    if dense:
+        start = start.joined(dense_points(views, DENSE_POINTS, rng))
+    extent = scene_extent(scene.model.cloud.points, [view.camera for view in views])
+    gaussians = from_points(start.points, start.colors, extent, options.sh_degree, rng)
+    trainer = Trainer(views, gaussians, load_rasterizer("numba"), extent, options)
+    begun, cpu = time.perf_counter(), time.process_time()
+    trainer.run()
+    record: dict[str, Any] = {"seconds": round(time.perf_counter() - begun, 1)}
+    record["cpu_seconds"] = round(time.process_time() - cpu, 1)
+    record["gaussians"] = len(trainer.gaussians)
+    measure = partial(evaluate, trainer.gaussians, rasterizer=trainer.rasterizer, near=trainer.near)
+    results = measure(scene.test, max_depth=scene.max_depth)
+    return {**record, **mean_metrics([one.metrics for one in results])}
+
+
+def key_of(record: dict[str, Any]) -> tuple[Any, ...]:
+    return record["regime"], record["scene"], record["arm"], record["seed"], json.dumps(record["options"])
+
+
+def run(args: argparse.Namespace) -> None:
+    torch.set_num_threads(args.threads)
+    cv2.setNumThreads(1)
+    done = {key_of(record) for record in read(args.results)} if args.results.is_file() else set()
+    changes = dict(pair.split("=", 1) for pair in args.set)
+    options = dataclasses.replace(OPTIONS, **{name: json.loads(value) for name, value in changes.items()})
+    completer = omnidc.load()
+    for folder in args.scenes:
+        scene = None
+        for seed in args.seeds:
+            for arm in args.arms:
+                record = {"regime": args.regime, "scene": folder.name, "arm": arm, "seed": seed, "options": changes}
+                if key_of(record) in done:
+                    continue
+                scene = scene or load_scene(folder, args.regime)
+                record.update(run_arm(scene, arm, seed, options, completer))
+                record.update(views=len(scene.train), points=len(scene.model.cloud))
+                with args.results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(json.dumps(record), flush=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+METRICS = {"psnr": "PSNR, dB", "ssim": "SSIM", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel."}
+
+
+def interval(values: list[float]) -> str:
+    """Mean with its 95 % interval (t distribution)."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return f"{mean:+.3f} (one run)"
+    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+    return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
+
+
+def table(args: argparse.Namespace) -> None:
+    groups: dict[tuple[str, str], dict[str, dict[tuple[str, int], dict[str, Any]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for record in read(args.results):
+        group = record["regime"], json.dumps(record["options"])
+        groups[group][record["arm"]][record["scene"], record["seed"]] = record
+    for (regime, options), arms in sorted(groups.items()):
+        base = arms.get("none", {})
+        pairs = [key for key in base if all(key in runs for runs in arms.values())]
+        scenes = sorted({scene for scene, _ in pairs})
+        print(f"\n**{regime}**, options {options}: {len(pairs)} runs of each arm, scenes {', '.join(scenes)}\n")
+        print(
+            "| arm |"
+            + "".join(f" {title} |" for title in METRICS.values())
+            + " PSNR − none | RMSE / none | rel. / none |"
+        )
+        print("|---|" + "---|" * (len(METRICS) + 3))
+        for arm in ARMS:
+            if arm not in arms or not pairs:
+                continue
+            rows = [arms[arm][key] for key in pairs]
+            cells = [
+                f"{np.mean([row[m] for row in rows]):.3f} ± {np.std([row[m] for row in rows]):.3f}" for m in METRICS
+            ]
+            gain = interval([arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs])
+            ratios = [
+                np.mean([row[m] for row in rows]) / np.mean([base[key][m] for key in pairs])
+                for m in ("depth_rmse", "depth_rel")
+            ]
+            print(f"| {arm} | " + " | ".join([*cells, gain, *(f"{ratio:.2f}" for ratio in ratios)]) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    runner = commands.add_parser("run")
+    runner.add_argument("scenes", type=Path, nargs="+")
+    runner.add_argument("--results", type=Path, required=True)
+    runner.add_argument("--regime", choices=list(HOLDOUT), default="ample")
+    runner.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    runner.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    runner.add_argument("--threads", type=int, default=1)
+    runner.add_argument("--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions")
+    runner.set_defaults(command=run)
+    printer = commands.add_parser("table")
+    printer.add_argument("results", type=Path)
+    printer.set_defaults(command=table)
+    args = parser.parse_args()
+    args.command(args)
+
+
+if __name__ == "__main__":
+    main()
