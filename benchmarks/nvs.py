@@ -25,7 +25,7 @@ import torch
 from scipy import stats
 
 import omnidc
-from omnidc.data.shards import Shards
+from omnidc.datasets.shards import Shards
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.splatting.camera import Camera
 from omnidc.splatting.densify import DensifyOptions

@@ -13,7 +13,7 @@ from pathlib import Path
 from omnidc.evaluation.metrics import LABELS
 from omnidc.evaluation.pictures import PANELS
 from omnidc.evaluation.runner import Results, picture_path
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 EMPTY = "—"
 

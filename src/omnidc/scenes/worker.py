@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
 from omnidc.scenes.camera import THICKET, View, choose_view, fault

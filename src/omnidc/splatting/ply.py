@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omnidc.errors import FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.splatting.gaussians import Gaussians
 from omnidc.splatting.sh import MAX_DEGREE, basis_count
 

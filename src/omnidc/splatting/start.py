@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.outputs.fuse import agreement
-from omnidc.outputs.pointcloud import surface_mask, unproject
+from omnidc.geometry.camera import unproject
+from omnidc.geometry.surface import surface_mask
+from omnidc.interop.fusion import agreement
 from omnidc.splatting.view import SplatView
 
 MAX_RELATIVE_B = 0.5  # quantile of b / depth within a view above which a pixel is left out

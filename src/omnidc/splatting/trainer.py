@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, InputError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.splatting.densify import DensifyOptions, explore, relocate
 from omnidc.splatting.gaussians import Gaussians
 from omnidc.splatting.losses import DepthTarget, depth_loss, edge_weights, photometric_loss, uncertainty_weights
