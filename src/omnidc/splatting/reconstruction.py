@@ -1,0 +1,142 @@
+"""From a COLMAP model and its photographs to views: cameras, pictures, sparse and dense depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError, InputError
+from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.frame import Frame
+from omnidc.io.depth import CODECS, read_depth, write_depth
+from omnidc.io.images import SUFFIXES, read_image
+from omnidc.pipeline import DepthCompleter
+from omnidc.sensors.colmap import ColmapModel
+from omnidc.splatting.camera import Camera
+from omnidc.splatting.start import ColoredPoints
+from omnidc.splatting.view import DepthMap, SplatView
+
+PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a note
+MIN_POINTS = 4  # of a view, for depth to be completed
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """The photographs that SfM placed, with their sparse depth, and its points."""
+
+    frames: list[Frame]
+    cloud: ColoredPoints
+    notes: list[str]
+
+
+def load_reconstruction(model: ColmapModel) -> Reconstruction:
+    """Read all registered photographs at the size that the model was opened with."""
+    names = model.names()
+    points, colors = model.colored_points()
+    notes = list(model.notes)
+    found = [path for path in model.images.rglob("*") if path.suffix.lower() in SUFFIXES]
+    if len(names) < PLACED_SHARE * len(found):
+        notes.append(
+            f"the model placed {len(names)} of the {len(found)} photographs in {model.images}; only these are used "
+            "(more overlap between photographs helps COLMAP to place the others)"
+        )
+    return Reconstruction([model.frame(name) for name in names], ColoredPoints(points, colors), notes)
+
+
+def bare_view(frame: Frame) -> SplatView:
+    """Return the view of a frame without depth."""
+    assert frame.intrinsics is not None
+    assert frame.pose is not None
+    camera = Camera.from_pose(frame.intrinsics, frame.pose, (frame.height, frame.width))
+    return SplatView(frame.name, camera, frame.image)
+
+
+def supervise(
+    frames: Iterable[Frame],
+    source: DepthCompleter | Path | str,  # a completer, a folder of depth maps, "linear", "sparse" or "none"
+    cache: Path | None = None,  # folder for depth that was completed, and where it is looked for first
+    progress: Callable[[str], None] = lambda name: None,
+) -> list[SplatView]:
+    """Return the views with depth from one source. A view with too few points to complete has none."""
+    views = []
+    for frame in frames:
+        view = bare_view(frame)
+        sparse = frame.sparse
+        enough = sparse is not None and int((sparse > 0).sum()) >= MIN_POINTS
+        if isinstance(source, Path):
+            view = replace(view, depth=read_map(source, view))
+        elif isinstance(source, DepthCompleter):
+            if enough:
+                view = _completed(view, frame, source, cache)
+        elif source == "linear":
+            if enough:
+                assert sparse is not None
+                view = replace(view, depth=linear(frame.image, sparse))
+        elif source == "sparse":
+            view = replace(view, depth=sparse)
+        elif source != "none":
+            raise InputError(f"There is no source of depth {source!r}.")
+        views.append(view)
+        progress(view.name)
+    return views
+
+
+def _completed(view: SplatView, frame: Frame, completer: DepthCompleter, cache: Path | None) -> SplatView:
+    depth_file, b_file = (
+        (None, None) if cache is None else (cache / f"{view.name}.npy", cache / f"{view.name}_uncertainty.npy")
+    )
+    if depth_file is not None and depth_file.is_file():
+        assert b_file is not None
+        uncertainty = read_depth(b_file).depth if b_file.is_file() else None
+        return replace(view, depth=read_depth(depth_file).depth, uncertainty=uncertainty)
+    result = completer.complete(frame.image, frame.sparse, frame.intrinsics)
+    if depth_file is not None:
+        assert b_file is not None
+        if result.uncertainty is not None:
+            write_depth(b_file, result.uncertainty)
+        write_depth(depth_file, result.depth)  # last: its presence says that both are there
+    return replace(view, depth=result.depth, uncertainty=result.uncertainty)
+
+
+def read_map(folder: Path, view: SplatView, required: bool = True) -> DepthMap | None:
+    """Read the depth map NAME.npy, .png, .exr … of a view from a folder and bring it to the size of the view.
+
+    Resizing takes the nearest pixel, so that no depth between two surfaces is made up.
+    """
+    paths = [folder / f"{view.name}{suffix}" for suffix in CODECS]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        if not required:
+            return None
+        raise FileError(
+            f"There is no depth of {view.name} in {folder}: name the maps like the photographs "
+            f"({', '.join(sorted(CODECS))})."
+        )
+    return _resized(read_depth(path).depth, view, path)
+
+
+def read_sky(folder: Path, view: SplatView) -> npt.NDArray[np.bool_]:
+    """Read the sky mask NAME.png of a view, nonzero = sky."""
+    path = folder / f"{view.name}.png"
+    if not path.is_file():
+        raise FileError(f"There is no sky mask {path}: write one for every photograph, white = sky.")
+    mask = read_image(path, turn=False).max(axis=2)
+    return np.asarray(_resized(mask.astype(np.float32), view, path) > 0)
+
+
+def _resized(values: DepthMap, view: SplatView, path: Path) -> DepthMap:
+    height, width = view.camera.height, view.camera.width
+    h, w = values.shape
+    if abs(w * height - h * width) > 0.02 * w * height + max(height, width):
+        raise InputError(
+            f"{path} is {w}x{h} and the photograph {width}x{height} after undistortion and resizing: "
+            "the shapes differ, so they cannot show the same view."
+        )
+    if (h, w) == (height, width):
+        return values
+    return np.asarray(cv2.resize(values, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.float32)
