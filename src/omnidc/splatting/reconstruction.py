@@ -59,7 +59,8 @@ def bare_view(frame: Frame) -> SplatView:
 def supervise(
     frames: Iterable[Frame],
     source: DepthCompleter | Path | str,  # a completer, a folder of depth maps, "linear", "sparse" or "none"
-    cache: Path | None = None,  # folder for depth that was completed, and where it is looked for first
+    cache: Path | None = None,  # folder for depth that is completed
+    reuse: bool = False,  # take from `cache` what is there
     progress: Callable[[str], None] = lambda name: None,
 ) -> list[SplatView]:
     """Return the views with depth from one source. A view with too few points to complete has none."""
@@ -72,7 +73,7 @@ def supervise(
             view = replace(view, depth=read_map(source, view))
         elif isinstance(source, DepthCompleter):
             if enough:
-                view = _completed(view, frame, source, cache)
+                view = _completed(view, frame, source, cache, reuse)
         elif source == "linear":
             if enough:
                 assert sparse is not None
@@ -86,21 +87,20 @@ def supervise(
     return views
 
 
-def _completed(view: SplatView, frame: Frame, completer: DepthCompleter, cache: Path | None) -> SplatView:
-    depth_file, b_file = (
-        (None, None) if cache is None else (cache / f"{view.name}.npy", cache / f"{view.name}_uncertainty.npy")
-    )
-    if depth_file is not None and depth_file.is_file():
-        assert b_file is not None
+def _completed(view: SplatView, frame: Frame, completer: DepthCompleter, cache: Path | None, reuse: bool) -> SplatView:
+    if cache is None:
+        result = completer.complete(frame.image, frame.sparse, frame.intrinsics)
+        return replace(view, depth=result.depth, uncertainty=result.uncertainty)
+    depth_file, b_file = cache / f"{view.name}.npy", cache / f"{view.name}_uncertainty.npy"
+    if reuse and depth_file.is_file():
         uncertainty = read_depth(b_file).depth if b_file.is_file() else None
         return replace(view, depth=read_depth(depth_file).depth, uncertainty=uncertainty)
-    result = completer.complete(frame.image, frame.sparse, frame.intrinsics)
-    if depth_file is not None:
-        assert b_file is not None
-        if result.uncertainty is not None:
-            write_depth(b_file, result.uncertainty)
-        write_depth(depth_file, result.depth)  # last: its presence says that both are there
-    return replace(view, depth=result.depth, uncertainty=result.uncertainty)
+    made = _completed(view, frame, completer, None, False)
+    assert made.depth is not None
+    if made.uncertainty is not None:
+        write_depth(b_file, made.uncertainty)
+    write_depth(depth_file, made.depth)  # last: its presence says that both are there
+    return made
 
 
 def read_map(folder: Path, view: SplatView, required: bool = True) -> DepthMap | None:

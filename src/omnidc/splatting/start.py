@@ -31,6 +31,11 @@ class ColoredPoints:
         """Return both clouds as one."""
         return ColoredPoints(np.concatenate([self.points, other.points]), np.concatenate([self.colors, other.colors]))
 
+    def sampled(self, count: int, rng: np.random.Generator) -> ColoredPoints:
+        """Return `count` of the points, drawn at random."""
+        chosen = rng.choice(len(self), count, replace=False)
+        return ColoredPoints(self.points[chosen], self.colors[chosen])
+
 
 def dense_points(
     views: Sequence[SplatView],

@@ -133,9 +133,18 @@ class Trainer:
         self.step += 1
         return value
 
-    def run(self, progress: Callable[[int, float], None] = lambda step, loss: None) -> None:
-        """Train to the last step; `progress` gets the number of steps done and the loss."""
-        while self.step < self.options.steps:
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last step is done."""
+        return self.step >= self.options.steps
+
+    def run(
+        self,
+        progress: Callable[[int, float], None] = lambda step, loss: None,  # steps done, loss
+        should_stop: Callable[[], bool] = lambda: False,  # asked after each step, when the state is whole
+    ) -> None:
+        """Train to the last step, or until `should_stop`."""
+        while not self.is_finished and not should_stop():
             loss = self.train_step()
             progress(self.step, loss)
 
