@@ -36,15 +36,18 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     ),
     "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
     "interop": ("errors geometry io", "cv2 numpy"),
-    "splatting": ("errors geometry interop io", "cv2 gsplat numba numpy scipy torch"),
+    "splatting": (
+        "errors evaluation frame geometry interop io pipeline sensors viz",
+        "cv2 gsplat numba numpy scipy torch",
+    ),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
         "__init__ errors evaluation geometry io patterns pipeline",
         "PIL cv2 fastapi numpy pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors training viz "
-        "web",
+        "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors splatting training "
+        "viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),
