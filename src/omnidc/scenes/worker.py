@@ -100,12 +100,9 @@ def _render_multiview(
     exposure = exposure_of(np.stack(hazy), scene.key)
     cpu = (time.process_time() - started) / len(views)
     for index, (view, one, light) in enumerate(zip(views, seen, hazy)):
-        image = develop(light, scene.key, exposure)
-        why = fault(image, one.depth)
-        if why is None:
-            _add(writer, settings, scene, number, index, view, image, one)
-        event = {"event": "frame" if why is None else "refused", "scene": number, "world": scene.world, "why": why}
-        report({**event, "cpu": round(cpu, 3)})
+        # No view is refused for its looks: those of a reconstruction belong together, bare walls included.
+        _add(writer, settings, scene, number, index, view, develop(light, scene.key, exposure), one)
+        report({"event": "frame", "scene": number, "world": scene.world, "why": None, "cpu": round(cpu, 3)})
 
 
 def _add(

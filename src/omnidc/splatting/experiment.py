@@ -66,7 +66,7 @@ def evaluate(
     for view in views:
         render = gaussians.render(rasterizer, view.camera, near)
         image = render.image.clamp(0, 1).cpu().numpy()
-        target = view.image.astype(np.float32) / 255
+        target = view.image.astype(np.float32) / np.float32(255)
         depth = render.expected_depth().cpu().numpy().astype(np.float32)
         errors = None if view.gt_depth is None else depth_errors(depth, view.gt_depth, max_depth)
         metrics = ViewMetrics(

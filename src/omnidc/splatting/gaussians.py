@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -37,7 +38,7 @@ class Gaussians:
     @property
     def degree(self) -> int:
         """Degree of the spherical harmonics that are stored."""
-        return round((self.sh_rest.shape[1] + 1) ** 0.5) - 1
+        return math.isqrt(self.sh_rest.shape[1] + 1) - 1
 
     @property
     def scales(self) -> Tensor:
@@ -72,7 +73,8 @@ def from_points(
     """Place a round Gaussian at every point, as large as the distance to its neighbours."""
     if len(points) < 4:
         raise InputError(f"A splat starts from at least four points, but there are {len(points)}.")
-    spacing = cKDTree(points).query(points, 4)[0][:, 1:].mean(axis=1)
+    distances = np.asarray(cKDTree(points).query(points, 4)[0])  # [P, 4], the first is the point itself
+    spacing = distances[:, 1:].mean(axis=1)
     spacing = np.clip(spacing, SIZE_RANGE[0] * extent, SIZE_RANGE[1] * extent)
     n = len(points)
 

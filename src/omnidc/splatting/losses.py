@@ -32,7 +32,7 @@ class _Blur(torch.autograd.Function):
         return _Blur.run(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         return _Blur.run(grad)
 
 
@@ -50,10 +50,11 @@ def _blur(x: Tensor) -> Tensor:
 def ssim_map(a: Tensor, b: Tensor) -> Tensor:
     """SSIM [H, W, 3] of pictures [H, W, 3] in [0, 1]: Gaussian window 11×11, σ = 1.5, zeros outside, as 3DGS trains."""
     moments = _blur(torch.cat([a, b, a * a, b * b, a * b], 2))
-    mean_a, mean_b, aa, bb, ab = moments.split(3, 2)
+    mean_a, mean_b, aa, bb, ab = torch.split(moments, 3, 2)
     top = (2 * mean_a * mean_b + K1) * (2 * (ab - mean_a * mean_b) + K2)
     bottom = (mean_a**2 + mean_b**2 + K1) * (aa - mean_a**2 + bb - mean_b**2 + K2)
-    return top / bottom
+    ratio: Tensor = top / bottom
+    return ratio
 
 
 def photometric_loss(image: Tensor, target: Tensor) -> Tensor:

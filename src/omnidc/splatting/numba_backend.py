@@ -64,7 +64,7 @@ class _Rasterize(torch.autograd.Function):
         return torch.from_numpy(out), seen
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         m, s, q, o, c, view, lens, flat, starts, ids, done, out, threads, tile = ctx.kept
         g = grad_out.contiguous().numpy()
         pairs = np.zeros((len(ids), 10), m.dtype)
@@ -92,5 +92,6 @@ def rasterize(
 ) -> Render:
     """Render Gaussians on the CPU; see `omnidc.splatting.rasterizer` for the equations and the arguments."""
     count = threads or min(torch.get_num_threads(), os.cpu_count() or 1)
-    out, seen = _Rasterize.apply(means, scales, quats, opacities, colors, camera, near, count, tile)
+    apply: Any = _Rasterize.apply
+    out, seen = apply(means, scales, quats, opacities, colors, camera, near, count, tile)
     return Render(out[:3].permute(1, 2, 0), out[3], out[4], seen)

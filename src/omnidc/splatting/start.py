@@ -66,7 +66,7 @@ def _confirmed(index: int, views: Sequence[SplatView]) -> tuple[npt.NDArray[np.f
         relative = view.uncertainty / np.maximum(view.depth, 1e-12)
         keep &= relative <= np.quantile(relative[keep], MAX_RELATIVE_B)
     pose = view.camera.pose
-    points = unproject(view.depth, view.camera.intrinsics)[keep].astype(np.float64) @ pose[:3, :3].T + pose[:3, 3]
+    points = unproject(view.depth.astype(np.float64), view.camera.intrinsics)[keep] @ pose[:3, :3].T + pose[:3, 3]
     votes = np.zeros(len(points), dtype=np.int64)
     for k, other in enumerate(views):
         if k != index and other.depth is not None:
