@@ -13,6 +13,7 @@ from makers import HEIGHT, WIDTH, colmap_model, photo, wall  # noqa: E402
 
 from omnidc.errors import FileError, InputError  # noqa: E402
 from omnidc.sensors.colmap import (  # noqa: E402
+    DensePoints,
     Filters,
     find_model,
     open_model,
@@ -236,3 +237,38 @@ def test_structure_from_motion_places_photos_that_overlap(shared: Path, tmp_path
     heard: list[str] = []
     assert run_sfm(images, tmp_path, heard.append, names) == model
     assert "earlier run" in heard[0]
+
+
+def test_pinhole_model_dense_points_have_tracks_and_colors(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(0), 20, 3.0)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 20)
+    model = open_model(tmp_path / "m", tmp_path / "i")
+    files = model.names()
+    frame = model.frame(files[0])
+    assert frame.pose is not None
+    ahead = frame.pose[:3, 3] + 3.0 * frame.pose[:3, 2]
+    seen = np.zeros((1, len(files)), bool)
+    seen[0, :2] = True
+    before = model.reconstruction.num_points3D()
+    dense = DensePoints(ahead[None], np.array([[10, 20, 30]], np.uint8), seen, files)
+    write_pinhole_model(model, tmp_path / "out", rename={files[0]: "frame_00000.png"}, dense=dense)
+    written = pycolmap.Reconstruction(str(tmp_path / "out"))
+    assert written.num_points3D() == before + 1
+    added = max(written.points3D.items())[1]
+    assert added.color.tolist() == [10, 20, 30]
+    assert added.track.length() == 2
+    image = written.find_image_with_name("frame_00000.png")
+    place = next(e.point2D_idx for e in added.track.elements if e.image_id == image.image_id)
+    K = image.camera.calibration_matrix()
+    assert np.allclose(image.points2D[place].xy, K[:2, 2])  # straight ahead is the principal point
+
+
+def test_pinhole_model_centered_has_its_axis_in_the_middle(tmp_path: Path) -> None:
+    camera = pycolmap.Camera(camera_id=1, model="PINHOLE", width=WIDTH, height=HEIGHT, params=[60.0, 60.0, 38.0, 21.3])
+    points = wall(np.random.default_rng(0), 20, 3.0, reach=0.5)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 20, camera)
+    model = open_model(tmp_path / "m", tmp_path / "i")
+    write_pinhole_model(model, tmp_path / "out", centered=True)
+    for camera in pycolmap.Reconstruction(str(tmp_path / "out")).cameras.values():
+        assert abs(camera.params[2] - camera.width / 2) <= 0.25
+        assert abs(camera.params[3] - camera.height / 2) <= 0.25

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnidc.pipeline import Completion, DepthCompleter
     from omnidc.sensors.source import Source
 
-EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
+EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap", "colmap-dense-points")
 
 
 @dataclass
@@ -286,18 +286,21 @@ def fuse_views(views: list[View], path: Path, tolerance: float, keep_edges: bool
     from tqdm import tqdm
 
     from omnidc.errors import InputError
-    from omnidc.interop.fusion import fuse, pixel_size, thin, write_cloud
+    from omnidc.interop.fusion import fuse, pixel_size, stride_for, thin, write_cloud
     from omnidc.viz.orbit import turntable, write_turntable
 
+    stride = stride_for(views)
+    if stride > 1:
+        typer.echo(f"note: every {stride}th pixel in both directions is fused, to bound memory and time")
     with tqdm(total=len(views), unit="view", dynamic_ncols=True) as bar:
-        cloud = fuse(views, tolerance=tolerance, keep_edges=keep_edges, progress=lambda name: _step(bar))
-    total = sum(view.size[0] * view.size[1] for view in views)
+        cloud = fuse(views, tolerance=tolerance, stride=stride, keep_edges=keep_edges, progress=lambda name: _step(bar))
+    total = sum(-(-view.size[0] // stride) * -(-view.size[1] // stride) for view in views)
     if not len(cloud.points):
         raise InputError(
             f"No point is seen alike by three views within {tolerance:.0%}; raise --fuse-tolerance or check the poses."
         )
     share = len(cloud.points) / total
-    cloud = thin(cloud, pixel_size(views))
+    cloud = thin(cloud, stride * pixel_size(views))
     write_cloud(path, cloud)
     upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
     write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))

@@ -13,7 +13,7 @@ from omnidc.cli.models import DeviceOption, ModelOption
 
 if TYPE_CHECKING:
     from omnidc.interop.views import View
-    from omnidc.sensors.colmap import ColmapModel
+    from omnidc.sensors.colmap import ColmapModel, DensePoints
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
 Check = Annotated[
@@ -107,32 +107,53 @@ def colmap(
 
 
 def _export(views: list[View], job: Job, model: ColmapModel | None) -> None:
-    """Write the folders that were asked for; all but nerfstudio's hold a COLMAP model."""
+    """Write the folders that were asked for, each with a dense cloud; all but nerfstudio's hold a COLMAP model."""
     from omnidc.errors import ConfigError
+    from omnidc.interop.commands import training_command
 
+    dense = _dense_points(views) if job.exports else None
     for name in job.exports:
         folder = job.output / name
         if name == "nerfstudio":
+            import numpy as np
+
             from omnidc.interop.nerfstudio import write_nerfstudio
 
-            points, colors = (None, None) if model is None else model.colored_points()
+            clouds = [] if model is None else [model.colored_points()]
+            clouds += [] if dense is None else [(dense.points, dense.colors)]
+            points, colors = (np.concatenate(parts) for parts in zip(*clouds)) if clouds else (None, None)
             write_nerfstudio(folder, views, points, colors)
         elif model is None:
             raise ConfigError(f"--export {name} needs a COLMAP model; for other posed frames use --export nerfstudio.")
         else:
             from omnidc.interop.colmap import write_dense
-            from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
+            from omnidc.interop.gaussian_splatting import ordered_names, write_dn_splatter, write_inria
+            from omnidc.interop.views import place_images
             from omnidc.sensors.colmap import write_pinhole_model
 
-            writers: dict[str, tuple[Any, str]] = {
-                "inria": (write_inria, "sparse/0"),
-                "dn-splatter": (write_dn_splatter, "colmap/sparse/0"),
-                "colmap": (write_dense, "sparse"),
+            writers: dict[str, tuple[Any, str, dict[str, Any]]] = {
+                "inria": (write_inria, "sparse/0", {"centered": True, "dense": dense}),
+                "dn-splatter": (write_dn_splatter, "colmap/sparse/0", {"dense": dense, "rename": ordered_names(views)}),
+                "colmap": (write_dense, "sparse", {}),
+                "colmap-dense-points": (place_images, "sparse/0", {"dense": dense}),
             }
-            write, place = writers[name]
+            write, place, options = writers[name]
             write(folder, views)
-            write_pinhole_model(model, folder / place, [view.file for view in views])
+            write_pinhole_model(model, folder / place, [view.file for view in views], **options)
         typer.echo(f"wrote {folder} with {len(views)} images")
+        for line in training_command(name, folder):
+            typer.echo(f"  {line}")
+
+
+def _dense_points(views: list[View]) -> DensePoints | None:
+    """A thinned cloud of the results; None where fewer than three views can agree."""
+    from omnidc.interop.fusion import dense_cloud
+    from omnidc.sensors.colmap import DensePoints
+
+    if len(views) < 3:
+        return None
+    cloud, seen = dense_cloud(views)
+    return DensePoints(cloud.points, cloud.colors, seen, [view.file for view in views])
 
 
 def lidar(

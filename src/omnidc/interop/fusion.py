@@ -17,6 +17,9 @@ from omnidc.interop.views import View, common_unit
 from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
 
+MAX_POINTS = 5_000_000  # pixels that are fused: about 2 GB at the peak
+DENSE_POINTS = 200_000  # of a model that splatting tools start from
+
 
 @dataclass
 class Cloud:
@@ -136,6 +139,35 @@ def thin(
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
     doubt = None if cloud.uncertainty is None else mean(cloud.uncertainty)[:, 0].astype(np.float32)
     return Cloud(mean(cloud.points), np.rint(mean(cloud.colors)).astype(np.uint8), normals.astype(np.float32), doubt)
+
+
+def stride_for(
+    views: list[View],
+    max_points: int = MAX_POINTS,
+) -> int:
+    """Return the stride at which the pixels of all views are at most `max_points`, so that memory is bounded."""
+    total = sum(view.size[0] * view.size[1] for view in views)
+    return max(1, int(np.ceil((total / max_points) ** 0.5)))
+
+
+def thin_to(cloud: Cloud, count: int, voxel: float) -> Cloud:
+    """Thin a cloud with growing voxels, from `voxel` on, until it has at most `count` points."""
+    while True:
+        thinned = thin(cloud, voxel)
+        if len(thinned.points) <= count:
+            return thinned
+        voxel *= 1.3
+
+
+def dense_cloud(
+    views: list[View],
+    count: int = DENSE_POINTS,
+    tolerance: float = 0.03,
+) -> tuple[Cloud, npt.NDArray[np.bool_]]:
+    """Return a cloud of at most `count` points that at least two other views confirm, and who sees them, [P, V]."""
+    cloud = thin_to(fuse(views, tolerance, stride=stride_for(views)), count, pixel_size(views))
+    seen = [agreement(cloud.points, view.depth(), view.intrinsics, view.pose, tolerance) for view in views]
+    return cloud, np.stack(seen, axis=1)
 
 
 def pixel_size(views: list[View]) -> float:

@@ -8,7 +8,7 @@ undistorter would choose.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
-from omnidc.geometry.camera import Picture, shrink, shrink_size
+from omnidc.geometry.camera import Picture, centered_crop, shrink, shrink_size
 from omnidc.geometry.rasterize import scatter
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.images import SUFFIXES, read_photo
@@ -28,6 +28,7 @@ from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
 HALF = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
+PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
 
 
 def _pycolmap() -> Any:
@@ -46,6 +47,16 @@ class Filters:
     max_error: float = 2.0  # mean reprojection error, pixels of the original image
     observed_only: bool = False  # only points that COLMAP matched in the image itself
     footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+
+
+@dataclass(frozen=True)
+class DensePoints:
+    """Points that are added to a model."""
+
+    points: Array  # [P, 3], world
+    colors: npt.NDArray[np.uint8]  # [P, 3]
+    seen: npt.NDArray[np.bool_]  # [P, V]
+    files: list[str]  # [V], image files of the model
 
 
 @dataclass
@@ -236,6 +247,10 @@ def write_pinhole_model(
     model: ColmapModel,
     folder: Path,
     names: Sequence[str] | None = None,  # image files to keep; None = all
+    *,
+    centered: bool = False,  # crop each camera until its principal point is in the middle (`centered_crop`)
+    rename: Mapping[str, str] | None = None,  # new names of the image files
+    dense: DensePoints | None = None,  # points to add
 ) -> None:
     """Write the model as its frames are: pinhole cameras at the frames' size, same poses, points and names.
 
@@ -256,18 +271,43 @@ def write_pinhole_model(
         K = straight.calibration_matrix()
         target = copy.cameras[camera_id]
         target.model = pycolmap.CameraModelId.PINHOLE
+        small = np.array([K[0, 0] * x, K[1, 1] * y, K[0, 2] * x, K[1, 2] * y])
+        top = left = 0
+        if centered:
+            matrix = np.array([[small[0], 0.0, small[2]], [0.0, small[1], small[3]], [0.0, 0.0, 1.0]])
+            top, left, height, width = centered_crop(HALF @ matrix, (height, width))
         target.width, target.height = width, height
-        target.params = [K[0, 0] * x, K[1, 1] * y, K[0, 2] * x, K[1, 2] * y]
+        target.params = small - [0.0, 0.0, left, top]
         for image in copy.images.values():
             if image.camera_id != camera_id or not image.points2D:
                 continue
             pixels = np.array([point.xy for point in image.points2D])
             rays = np.asarray(camera.cam_from_img(pixels))
             moved = np.nan_to_num(rays, nan=-1.0) * [K[0, 0], K[1, 1]] + [K[0, 2], K[1, 2]]
-            for point, xy in zip(image.points2D, moved * [x, y]):
+            for point, xy in zip(image.points2D, moved * [x, y] - [left, top]):
                 point.xy = xy
+    if dense is not None:
+        _add_points(copy, dense)
+    for image in copy.images.values():
+        image.name = (rename or {}).get(image.name, image.name)
     folder.mkdir(parents=True, exist_ok=True)
     copy.write_binary(str(folder))
+
+
+def _add_points(reconstruction: Any, dense: DensePoints) -> None:
+    """Add points with tracks: each view that sees a point gets a keypoint where the point projects."""
+    pycolmap = _pycolmap()
+    tracks: list[list[Any]] = [[] for _ in dense.points]
+    for column, file in enumerate(dense.files):
+        image = reconstruction.find_image_with_name(file)
+        rows = np.flatnonzero(dense.seen[:, column])
+        local = dense.points[rows] @ image.cam_from_world().rotation.matrix().T + image.cam_from_world().translation
+        pixels = np.asarray(image.camera.img_from_cam(local))
+        for row, xy in zip(rows, pixels):
+            tracks[row].append(pycolmap.TrackElement(image.image_id, len(image.points2D)))
+            image.points2D.append(pycolmap.Point2D(xy))
+    for xyz, color, track in zip(dense.points, dense.colors, tracks):
+        reconstruction.add_point3D(xyz, pycolmap.Track(track), color)
 
 
 def run_sfm(
@@ -283,7 +323,8 @@ def run_sfm(
     pycolmap = _pycolmap()
     best = workspace / "sparse" / "0"
     if (best / "cameras.bin").is_file():
-        progress(f"using the model of an earlier run in {best}")
+        count = pycolmap.Reconstruction(str(best)).num_reg_images()
+        progress(f"using the model of an earlier run in {best}, with {count} photos placed")
         return best
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
@@ -321,7 +362,13 @@ def run_sfm(
             "take photos with more overlap and texture, moving sideways between them."
         )
     largest = max(models.values(), key=lambda model: model.num_reg_images())
-    progress(f"{largest.num_reg_images()} of {len(chosen)} photos placed, {largest.num_points3D()} points")
+    placed = largest.num_reg_images()
+    progress(f"{placed} of {len(chosen)} photos placed, {largest.num_points3D()} points")
+    if placed < PLACED_SHARE * len(chosen):
+        progress(
+            f"warning: {len(chosen) - placed} photos could not be placed and are left out; photos with more overlap "
+            "and texture help"
+        )
     best.mkdir(parents=True, exist_ok=True)
     largest.write_binary(str(best))
     shutil.rmtree(scratch)

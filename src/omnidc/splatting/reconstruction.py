@@ -16,12 +16,11 @@ from omnidc.frame import Frame
 from omnidc.io.depth import CODECS, read_depth, write_depth
 from omnidc.io.images import SUFFIXES, read_image
 from omnidc.pipeline import DepthCompleter
-from omnidc.sensors.colmap import ColmapModel
+from omnidc.sensors.colmap import PLACED_SHARE, ColmapModel
 from omnidc.splatting.camera import Camera
 from omnidc.splatting.start import ColoredPoints
 from omnidc.splatting.view import DepthMap, SplatView
 
-PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a note
 MIN_POINTS = 4  # of a view, for depth to be completed
 
 
