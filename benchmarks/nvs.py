@@ -71,13 +71,13 @@ def load_scene(folder: Path, regime: str) -> Scene:
         frame = frames[k]
         assert frame.depth is not None
         assert frame.intrinsics is not None
-        pose = np.array(frame.extra["meta"]["pose"])
+        pose = np.array(frames.meta(k)["pose"])
         camera = Camera.from_pose(frame.intrinsics, pose, frame.depth.shape)
-        views.append(SplatView(frame.extra["key"], camera, frame.image, gt_depth=frame.depth, sky=frame.extra["sky"]))
+        views.append(SplatView(frames.keys[k], camera, frame.image, gt_depth=frame.depth, sky=frame.sky))
     # Held-out views begin at the third, so that the anchor view is for training.
     test = [view for k, view in enumerate(views) if k % HOLDOUT[regime] == 2]
     train = [view for k, view in enumerate(views) if k % HOLDOUT[regime] != 2]
-    world = frames[0].extra["meta"]["world"]
+    world = frames.meta(0)["world"]
     return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
 
 

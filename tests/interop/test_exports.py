@@ -9,6 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from natsort import natsorted
 from PIL import Image
 from posed_views import SIZE, K, wall_views
 
@@ -17,7 +18,6 @@ from omnidc.geometry.camera import centered_crop
 from omnidc.interop.commands import training_command
 from omnidc.interop.fusion import dense_cloud, fuse, stride_for
 from omnidc.interop.gaussian_splatting import encode_inverse_depth, ordered_names, write_dn_splatter, write_inria
-from omnidc.io.images import natural
 
 
 @pytest.mark.parametrize(("cx", "cy"), [(31.5, 23.5), (41.5, 23.5), (20.2, 30.9)])
@@ -63,22 +63,22 @@ def test_encode_inverse_depth_sky_is_zero() -> None:
 def test_dn_splatter_names_that_sort_differently_are_renamed(tmp_path: Path) -> None:
     files = ["shot_0", "shot_0_2", "shot_10", "shot_9"]
     views = [
-        replace(view, name=name, file=f"{name}.png", depth=lambda k=k: np.full(SIZE, 1.0 + k, np.float32))
+        replace(view, name=name, source=f"{name}.png", depth=lambda k=k: np.full(SIZE, 1.0 + k, np.float32))
         for k, (view, name) in enumerate(zip(wall_views(tmp_path), files))
     ]
     write_dn_splatter(tmp_path / "o", views)
-    images = sorted((path.name for path in (tmp_path / "o" / "images").iterdir()), key=natural)
-    depths = sorted((path.name for path in (tmp_path / "o" / "mono_depth").iterdir()), key=natural)
+    images = natsorted(path.name for path in (tmp_path / "o" / "images").iterdir())
+    depths = natsorted(path.name for path in (tmp_path / "o" / "mono_depth").iterdir())
     assert images == sorted(images)
     renamed = ordered_names(views)
     for image, depth in zip(images, depths):
-        [view] = [view for view in views if renamed[view.file] == image]
+        [view] = [view for view in views if renamed[view.source] == image]
         assert np.array_equal(np.load(tmp_path / "o" / "mono_depth" / depth), view.depth())
 
 
 def test_ordered_names_that_sort_alike_are_kept(tmp_path: Path) -> None:
     views = wall_views(tmp_path)
-    assert ordered_names(views) == {view.file: view.file for view in views}
+    assert ordered_names(views) == {view.source: view.source for view in views}
 
 
 def test_stride_for_bounds_the_pixels_that_are_fused(tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ def splat(
         use_uncertainty=use_uncertainty,
         densify=DensifyOptions(cap=gaussians),
     )
+    if size < 32:
+        raise ConfigError(f"--size is at least 32 pixels, not {size}.")
     if start not in ("sfm", "dense"):
         raise ConfigError(f'--start is "sfm" or "dense", not {start!r}.')
     if start == "dense" and depth in ("none", "sparse"):
@@ -101,9 +103,9 @@ def splat(
         measure = load_lpips(lpips)
     backend = load_rasterizer(rasterizer)
     # Points that a photograph does not observe may be hidden in it: as supervision they would pierce surfaces.
-    opened = open_model(model_folder, images, Filters(min_track, max_error, observed_only=True), size)
+    opened = open_model(model_folder, images, Filters(min_track, max_error, observed_only=True))
     train, test = split_views(opened.names(), holdout, views)
-    scene = load_reconstruction(opened)
+    scene = load_reconstruction(opened, size)
     for note in scene.notes:
         typer.echo(f"note: {note}")
     typer.echo(f"{len(train)} photographs for training, {len(test)} held out, {len(scene.cloud)} points")

@@ -12,13 +12,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 import numpy.typing as npt
+from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.camera import centered_crop
-from omnidc.interop.views import View, place_image
+from omnidc.interop.views import PosedView, place_image
 from omnidc.io.depth import write_depth
 from omnidc.io.files import atomic_path
-from omnidc.io.images import natural, read_image, write_picture
+from omnidc.io.images import read_image, write_picture
 
 # 3DGS divides the stored number by 65536, then applies scale and offset.
 STEPS = 65536.0
@@ -26,30 +27,34 @@ STEPS = 65536.0
 KEPT = 0.9995
 
 
-def inverse_depth_scale(views: list[View]) -> float:
+def inverse_depth_scale(views: list[PosedView]) -> float:
     """Return the scale that all views share: 3DGS distrusts images whose scale is far from the median of the scales."""
-    tops = [float(np.quantile(1.0 / depth[depth > 0], KEPT)) for view in views if ((depth := view.depth()) > 0).any()]
+    tops = []
+    for view in views:
+        depth = view.depth()
+        if (depth > 0).any():
+            tops.append(float(np.quantile(1.0 / depth[depth > 0], KEPT)))
     if not tops:
-        raise InputError("None of the frames has any depth to export.")
+        raise InputError("No frame has a depth to export: the mask or --max-uncertainty dropped all pixels.")
     return max(tops) * STEPS / (STEPS - 1)
 
 
 def encode_inverse_depth(
-    depth: npt.NDArray[np.float32],  # [H, W] ≥ 0, 0 = sky or none
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = none
     scale: float,
 ) -> npt.NDArray[np.uint16]:
-    """Return round(65536 / (depth · scale)), so that stored / 65536 · scale = 1 / depth.
+    """Return round(65536 / (depth · scale)), so that stored / 65536 · scale = 1 / depth; 0 where there is none.
 
-    Where there is no depth, 0 is stored: the trainer has no mask and takes it as infinitely far, which sky is.
+    The trainer has no mask: it takes 0 as infinitely far, which sky is.
     """
-    known = depth > 0
-    codes = np.rint(STEPS / (np.where(known, depth, 1.0).astype(np.float64) * scale))
-    return np.where(known, np.clip(codes, 0, STEPS - 1), 0).astype(np.uint16)
+    inverse = np.zeros(depth.shape)
+    np.divide(STEPS / scale, depth, out=inverse, where=depth > 0)
+    return np.clip(np.rint(inverse), 0, STEPS - 1).astype(np.uint16)
 
 
 def write_inria(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
 ) -> None:
     """Write images/, depths/*.png and sparse/0/depth_params.json; train with `-s FOLDER -d depths`.
 
@@ -65,7 +70,8 @@ def write_inria(
         if (height, width) == view.size:
             place_image(view, folder / "images")
         else:
-            write_picture(folder / "images" / view.file, np.ascontiguousarray(read_image(view.image, turn=False)[crop]))
+            picture = read_image(view.image, apply_exif=False)[crop]
+            write_picture(folder / "images" / view.source, np.ascontiguousarray(picture))
         path = folder / "depths" / f"{view.name}.png"
         with atomic_path(path) as temporary:
             if not cv2.imwrite(str(temporary), encode_inverse_depth(view.depth()[crop], scale)):
@@ -75,15 +81,15 @@ def write_inria(
         temporary.write_text(json.dumps(table, indent=2), encoding="utf-8")
 
 
-def ordered_names(views: list[View]) -> dict[str, str]:
+def ordered_names(views: list[PosedView]) -> dict[str, str]:
     """Return file names for dn-splatter: the views' own, or frame_00000 … where sorting would mispair.
 
     The parser sorts the names of the images and those of the depth files naturally and pairs them by place:
     "shot_0.png" comes before "shot_0_2.png", but "shot_0_aligned.npy" after "shot_0_2_aligned.npy".
     """
-    files = sorted((view.file for view in views), key=natural)
-    depths = sorted((f"{view.name}_aligned.npy" for view in views), key=natural)
-    names = {view.file: view.name for view in views}
+    names = {view.source: view.name for view in views}
+    files = natsorted(names)
+    depths = natsorted(f"{name}_aligned.npy" for name in names.values())
     if depths == [f"{names[file]}_aligned.npy" for file in files] and files == sorted(files):
         return {file: file for file in files}
     return {file: f"frame_{k:05d}{Path(file).suffix}" for k, file in enumerate(files)}
@@ -91,7 +97,7 @@ def ordered_names(views: list[View]) -> dict[str, str]:
 
 def write_dn_splatter(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
 ) -> None:
     """Write images/ and mono_depth/<name>_aligned.npy in the unit of the poses (`coolermap` data parser).
 
@@ -106,6 +112,6 @@ def write_dn_splatter(
         )
     renamed = ordered_names(views)
     for view in views:
-        file = renamed[view.file]
-        place_image(replace(view, file=file), folder / "images")
+        file = renamed[view.source]
+        place_image(replace(view, source=file), folder / "images")
         write_depth(folder / "mono_depth" / f"{Path(file).stem}_aligned.npy", view.depth())

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from omnidc.errors import FileError, InputError
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.frame import Frame
+from omnidc.geometry.camera import scale_intrinsics
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import CODECS, read_depth, write_depth
 from omnidc.io.images import SUFFIXES, read_image
 from omnidc.pipeline import DepthCompleter
@@ -33,8 +35,11 @@ class Reconstruction:
     notes: list[str]
 
 
-def load_reconstruction(model: ColmapModel) -> Reconstruction:
-    """Read all registered photographs at the size that the model was opened with."""
+def load_reconstruction(
+    model: ColmapModel,
+    max_side: int | None = None,  # pixels; larger photographs are shrunk
+) -> Reconstruction:
+    """Read all registered photographs."""
     names = model.names()
     points, colors = model.colored_points()
     notes = list(model.notes)
@@ -44,7 +49,29 @@ def load_reconstruction(model: ColmapModel) -> Reconstruction:
             f"the model placed {len(names)} of the {len(found)} photographs in {model.images}; only these are used "
             "(more overlap between photographs helps COLMAP to place the others)"
         )
-    return Reconstruction([model.frame(name) for name in names], ColoredPoints(points, colors), notes)
+    return Reconstruction(
+        [shrink_frame(model.frame(name), max_side) for name in names], ColoredPoints(points, colors), notes
+    )
+
+
+def shrink_frame(frame: Frame, max_side: int | None) -> Frame:
+    """Return the frame with its longer side at most `max_side` pixels; points move to the nearest pixel."""
+    assert frame.intrinsics is not None
+    longest = max(frame.height, frame.width)
+    if max_side is None or longest <= max_side:
+        return frame
+    height, width = (max(1, round(side * max_side / longest)) for side in (frame.height, frame.width))
+    mask = None
+    if frame.mask is not None:
+        levels = cv2.resize(frame.mask.astype(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST_EXACT)
+        mask = np.asarray(levels > 0)
+    return replace(
+        frame,
+        image=np.asarray(cv2.resize(frame.image, (width, height), interpolation=cv2.INTER_AREA), np.uint8),
+        sparse=None if frame.sparse is None else resize_sparse_nearest(frame.sparse, (height, width)),
+        intrinsics=scale_intrinsics(frame.intrinsics, width / frame.width, height / frame.height),
+        mask=mask,
+    )
 
 
 def bare_view(frame: Frame) -> SplatView:
@@ -88,7 +115,7 @@ def supervise(
 
 def _completed(view: SplatView, frame: Frame, completer: DepthCompleter, cache: Path | None, reuse: bool) -> SplatView:
     if cache is None:
-        result = completer.complete(frame.image, frame.sparse, frame.intrinsics)
+        result = completer.complete(frame)
         return replace(view, depth=result.depth, uncertainty=result.uncertainty)
     depth_file, b_file = cache / f"{view.name}.npy", cache / f"{view.name}_uncertainty.npy"
     if reuse and depth_file.is_file():
@@ -124,7 +151,7 @@ def read_sky(folder: Path, view: SplatView) -> npt.NDArray[np.bool_]:
     path = folder / f"{view.name}.png"
     if not path.is_file():
         raise FileError(f"There is no sky mask {path}: write one for every photograph, white = sky.")
-    mask = read_image(path, turn=False).max(axis=2)
+    mask = read_image(path, apply_exif=False).max(axis=2)
     return np.asarray(_resized(mask.astype(np.float32), view, path) > 0)
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import surface_mask
-from omnidc.interop.fusion import agreement
+from omnidc.interop.fusion import consistent_mask
 from omnidc.splatting.view import SplatView
 
 MAX_RELATIVE_B = 0.5  # quantile of b / depth within a view above which a pixel is left out
@@ -71,7 +71,7 @@ def _confirmed(index: int, views: Sequence[SplatView]) -> tuple[npt.NDArray[np.f
     for k, other in enumerate(views):
         if k != index and other.depth is not None:
             camera = other.camera
-            votes += agreement(points, other.depth, camera.intrinsics, camera.pose, TOLERANCE)
+            votes += consistent_mask(points, other.depth, camera.intrinsics, camera.pose, TOLERANCE)
     good = votes >= 1
     return points[good], view.image[keep][good]
 
