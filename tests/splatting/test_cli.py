@@ -116,6 +116,7 @@ def test_splat_half_of_the_photographs_placed_says_so(tmp_path: Path) -> None:
         ("holdout", "n of 2 or more"),
         ("views", "at least 3 views"),
         ("maps", "no depth of view1"),
+        ("unit", "times that of the model's points"),
     ],
 )
 def test_splat_bad_input_is_a_sentence(tmp_path: Path, change: str, sentence: str) -> None:
@@ -125,9 +126,14 @@ def test_splat_bad_input_is_a_sentence(tmp_path: Path, change: str, sentence: st
     if change == "no model":
         (project[0] / "cameras.txt").unlink()
     (tmp_path / "empty").mkdir()
+    (tmp_path / "millimetres").mkdir()
+    for view in views(9):
+        assert view.gt_depth is not None
+        np.save(tmp_path / "millimetres" / f"{view.name}.npy", 1000 * view.gt_depth)
     options = {
         "start": ["--depth", "none", "--start", "dense"], "depth": ["--depth", "nowhere"],
         "holdout": ["--holdout", "1"], "views": ["--views", "2"], "maps": ["--depth", str(tmp_path / "empty")],
+        "unit": ["--depth", str(tmp_path / "millimetres")],
     }.get(change, [])  # fmt: skip
     with pytest.raises(OmnidcError, match=sentence):
         run(project, tmp_path / "out", *options)

@@ -24,6 +24,7 @@ from omnidc.splatting.start import ColoredPoints
 from omnidc.splatting.view import DepthMap, SplatView
 
 MIN_POINTS = 4  # of a view, for depth to be completed
+MAX_UNIT_RATIO = 1.5  # of the depth of given maps to that of the points; more is another unit
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,10 @@ def supervise(
         sparse = frame.sparse
         enough = sparse is not None and int((sparse > 0).sum()) >= MIN_POINTS
         if isinstance(source, Path):
-            view = replace(view, depth=read_map(source, view))
+            depth = read_map(source, view)
+            assert depth is not None
+            _check_unit(depth, frame, source)
+            view = replace(view, depth=depth)
         elif isinstance(source, DepthCompleter):
             if enough:
                 view = _completed(view, frame, source, cache, reuse)
@@ -111,6 +115,20 @@ def supervise(
         views.append(view)
         progress(view.name)
     return views
+
+
+def _check_unit(depth: DepthMap, frame: Frame, folder: Path) -> None:
+    """Refuse maps whose scale is not that of the model: supervision with them would tear the scene apart."""
+    sparse = frame.measurements()
+    both = (sparse > 0) & (depth > 0)
+    if int(both.sum()) < MIN_POINTS:
+        return
+    ratio = float(np.median(depth[both] / sparse[both]))
+    if not 1 / MAX_UNIT_RATIO < ratio < MAX_UNIT_RATIO:
+        raise InputError(
+            f"The depth of {frame.name} in {folder} is {ratio:.3g} times that of the model's points (median): "
+            "scale or align the maps to the model."
+        )
 
 
 def _completed(view: SplatView, frame: Frame, completer: DepthCompleter, cache: Path | None, reuse: bool) -> SplatView:
