@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -282,3 +283,26 @@ def test_pinhole_model_centered_has_its_axis_in_the_middle(tmp_path: Path) -> No
     for camera in pycolmap.Reconstruction(str(tmp_path / "out")).cameras.values():
         assert abs(camera.params[2] - camera.width / 2) <= 0.25
         assert abs(camera.params[3] - camera.height / 2) <= 0.25
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_run_sfm_few_photos_placed_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequential: bool
+) -> None:
+    """With stand-ins for COLMAP's long steps: which matching runs, and what is said."""
+    calls: list[str] = []
+
+    def note(name: str) -> Any:
+        return lambda *args, **keywords: calls.append(name)
+
+    small = SimpleNamespace(num_reg_images=lambda: 2, num_points3D=lambda: 9, write_binary=note("write"))
+    for name in ("extract_features", "match_exhaustive", "match_sequential"):
+        monkeypatch.setattr(pycolmap, name, note(name))
+    monkeypatch.setattr(pycolmap, "incremental_mapping", lambda *args: {0: small})
+    for k in range(5):
+        photo(tmp_path / "i" / f"{k}.png")
+    said: list[str] = []
+    run_sfm(tmp_path / "i", tmp_path / "w", said.append, sequential=sequential)
+    assert calls == ["extract_features", "match_sequential" if sequential else "match_exhaustive", "write"]
+    assert "2 of 5 photos placed, 9 points" in said
+    assert said[-1].startswith("warning: 3 photos could not be placed")

@@ -324,8 +324,9 @@ def run_sfm(
     workspace: Path,
     progress: Callable[[str], None] = lambda text: None,
     names: Sequence[str] | None = None,
+    sequential: bool = False,  # match neighbours in the order of their names only, for video
 ) -> Path:
-    """Structure from motion on the CPU: features, exhaustive matching, incremental mapping. Returns the model folder.
+    """Run structure from motion on the CPU: features, matching, incremental mapping. Return the model folder.
 
     A model that an earlier run left in `workspace` is used again. The database is rebuilt when mapping had failed.
     """
@@ -359,8 +360,9 @@ def run_sfm(
             camera_mode=pycolmap.CameraMode.SINGLE,
             device=pycolmap.Device.cpu,
         )
-    progress("matching all pairs")
-    pycolmap.match_exhaustive(str(database), device=pycolmap.Device.cpu)
+    progress("matching neighbours" if sequential else "matching all pairs")
+    match = pycolmap.match_sequential if sequential else pycolmap.match_exhaustive
+    match(str(database), device=pycolmap.Device.cpu)
     progress("incremental mapping")
     scratch = workspace / "mapping"
     scratch.mkdir(exist_ok=True)
