@@ -1,9 +1,10 @@
 """Novel views with depth supervision: the paper's Table 6 on small rendered scenes. Resumable.
 
-    python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse] [--arms …] [--seeds 0 1 2]
+    python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse|real] [--arms …] [--seeds 0 1 2]
     python benchmarks/nvs.py table results.jsonl
 
-A scene is a folder of `omnidc scenes render --multiview`. Every run appends one JSON line; runs that are in the file
+A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
+model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run appends one JSON line; runs that are in the file
 are skipped, so that the same command goes on where it stopped. `table` prints Markdown: mean ± deviation of each arm,
 and paired differences to the arm without depth over scenes and seeds with a 95 % interval (t distribution).
 """
@@ -27,11 +28,13 @@ from scipy import stats
 import omnidc
 from omnidc.datasets.shards import Shards
 from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.sensors.colmap import Filters, open_model
 from omnidc.splatting.camera import Camera
 from omnidc.splatting.densify import DensifyOptions
-from omnidc.splatting.experiment import evaluate, mean_metrics
+from omnidc.splatting.experiment import evaluate, mean_metrics, split_views
 from omnidc.splatting.gaussians import from_points
 from omnidc.splatting.rasterizer import load_rasterizer
+from omnidc.splatting.reconstruction import bare_view, load_reconstruction
 from omnidc.splatting.start import ColoredPoints, dense_points
 from omnidc.splatting.trainer import Trainer, TrainOptions
 from omnidc.splatting.view import SplatView, scene_extent
@@ -46,7 +49,8 @@ ARMS = {
     "omnidc+points": ("omnidc", True),
     "true": ("true", False),
 }
-HOLDOUT = {"ample": 5, "sparse": 3}  # every n-th view is held out
+HOLDOUT = {"ample": 5, "sparse": 3, "real": 8}  # every n-th view is held out
+REAL_SIZE = 160  # longer side of real photographs, pixels
 DENSE_POINTS = 2000
 MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
 INDOOR_MAX_DEPTH = 10.0
@@ -64,7 +68,21 @@ class Scene:
     max_depth: float
 
 
+def load_project(folder: Path) -> Scene:
+    """Photographs with a COLMAP model; the points that a photograph observes are its sparse depth."""
+    model = open_model(folder, folder / "images", Filters(min_track=2, observed_only=True))
+    train, test = split_views(model.names(), HOLDOUT["real"], None)
+    scene = load_reconstruction(model, REAL_SIZE)
+    sparse = [scene.frames[k].measurements() for k in train]
+    views = [bare_view(frame) for frame in scene.frames]
+    return Scene(
+        folder.name, [views[k] for k in train], [views[k] for k in test], SparseModel(scene.cloud, sparse), np.inf
+    )
+
+
 def load_scene(folder: Path, regime: str) -> Scene:
+    if regime == "real":
+        return load_project(folder)
     frames = Shards(folder)
     views = []
     for k in range(len(frames)):
@@ -136,7 +154,7 @@ def run(args: argparse.Namespace) -> None:
         for seed in args.seeds:
             for arm in args.arms:
                 record = {"regime": args.regime, "scene": folder.name, "arm": arm, "seed": seed, "options": changes}
-                if key_of(record) in done:
+                if key_of(record) in done or (args.regime == "real" and arm == "true"):
                     continue
                 scene = scene or load_scene(folder, args.regime)
                 record.update(run_arm(scene, arm, seed, options, completer))
@@ -183,16 +201,15 @@ def table(args: argparse.Namespace) -> None:
         for arm in ARMS:
             if arm not in arms or not pairs:
                 continue
-            rows = [arms[arm][key] for key in pairs]
-            cells = [
-                f"{np.mean([row[m] for row in rows]):.3f} ± {np.std([row[m] for row in rows]):.3f}" for m in METRICS
-            ]
-            gain = interval([arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs])
-            ratios = [
-                np.mean([row[m] for row in rows]) / np.mean([base[key][m] for key in pairs])
-                for m in ("depth_rmse", "depth_rel")
-            ]
-            print(f"| {arm} | " + " | ".join([*cells, gain, *(f"{ratio:.2f}" for ratio in ratios)]) + " |")
+            cells = []
+            for metric in METRICS:
+                column = [arms[arm][key].get(metric, np.nan) for key in pairs]
+                cells.append(f"{np.mean(column):.3f} ± {np.std(column):.3f}")
+            cells.append(interval([arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs]))
+            for metric in ("depth_rmse", "depth_rel"):
+                ours, plain = (np.mean([runs[key].get(metric, np.nan) for key in pairs]) for runs in (arms[arm], base))
+                cells.append(f"{ours / plain:.2f}")
+            print(f"| {arm} | " + " | ".join(cells) + " |")
 
 
 def main() -> None:
