@@ -4,9 +4,12 @@
     python benchmarks/nvs.py table results.jsonl
 
 A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
-model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run appends one JSON line; runs that are in the file
-are skipped, so that the same command goes on where it stopped. `table` prints Markdown: mean ± deviation of each arm,
-and paired differences to the arm without depth over scenes and seeds with a 95 % interval (t distribution).
+model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run
+appends one JSON line; runs that are in the file are skipped, so that the same command goes on where it stopped.
+
+`table` prints Markdown: mean ± deviation of each arm over scenes and seeds, and the paired difference to the arm
+without depth with a 95 % interval (t distribution). Seeds of one scene are not independent, so they are averaged first
+and the interval is over scenes; with one scene it is over its seeds and says nothing about other scenes.
 """
 
 from __future__ import annotations
@@ -171,8 +174,11 @@ def read(path: Path) -> list[dict[str, Any]]:
 METRICS = {"psnr": "PSNR, dB", "ssim": "SSIM", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel."}
 
 
-def interval(values: list[float]) -> str:
-    """Mean with its 95 % interval (t distribution)."""
+def interval(gains: dict[tuple[str, int], float]) -> str:
+    """Mean with its 95 % interval over scenes; `gains` are by scene and seed."""
+    scenes = sorted({scene for scene, _ in gains})
+    by_scene = [float(np.mean([gain for (scene, _), gain in gains.items() if scene == name])) for name in scenes]
+    values = by_scene if len(scenes) > 1 else list(gains.values())
     mean = float(np.mean(values))
     if len(values) < 2:
         return f"{mean:+.3f} (one run)"
@@ -205,7 +211,7 @@ def table(args: argparse.Namespace) -> None:
             for metric in METRICS:
                 column = [arms[arm][key].get(metric, np.nan) for key in pairs]
                 cells.append(f"{np.mean(column):.3f} ± {np.std(column):.3f}")
-            cells.append(interval([arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs]))
+            cells.append(interval({key: arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs}))
             for metric in ("depth_rmse", "depth_rel"):
                 ours, plain = (np.mean([runs[key].get(metric, np.nan) for key in pairs]) for runs in (arms[arm], base))
                 cells.append(f"{ours / plain:.2f}")
