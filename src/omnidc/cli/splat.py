@@ -47,7 +47,9 @@ def splat(
     use_uncertainty: Annotated[
         bool, typer.Option("--use-uncertainty", help="Weigh depth by 1 / uncertainty where the source has it.")
     ] = False,
-    sky: Annotated[Path | None, typer.Option(help="Folder of sky masks NAME.png: no depth loss where white.")] = None,
+    sky_masks: Annotated[
+        Path | None, typer.Option(help="Folder of sky masks NAME.png: no depth loss where white.")
+    ] = None,
     gt_depth: Annotated[
         Path | None, typer.Option(help="Folder of true depth maps of held-out views, in the unit of the model.")
     ] = None,
@@ -118,7 +120,7 @@ def splat(
     bare = [view.name for view in training if view.depth is None]
     if bare and depth != "none":
         typer.echo(f"note: {len(bare)} photographs have too few points for depth (first: {bare[0]})")
-    training = _with_sky(training, sky)
+    training = _with_sky(training, sky_masks)
     held_out = _with_truth([scene.frames[k] for k in test], gt_depth)
 
     rng = np.random.default_rng(seed)
