@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,14 @@ def page(tmp_path: Path) -> Iterator[Any]:
     assert wrong == []
 
 
+@contextmanager
+def redrawn(page: Any) -> Iterator[None]:
+    """Wait until what happens in the block is drawn."""
+    before = page.evaluate("document.body.dataset.drawn")
+    yield
+    page.wait_for_function(f"Number(document.body.dataset.drawn) > {before} && !viewer.pending")
+
+
 def canvas(page: Any) -> np.ndarray:
     page.evaluate("document.querySelector('header').style.display = 'none'")
     data = page.locator("#canvas").screenshot()
@@ -75,8 +84,8 @@ def canvas(page: Any) -> np.ndarray:
 @pytest.mark.browser
 @pytest.mark.parametrize("index", [0, 2])
 def test_viewer_in_chromium_shows_what_the_rasterizer_renders(page: Any, index: int) -> None:
-    page.evaluate(f"viewer.show({index})")
-    page.wait_for_timeout(300)
+    with redrawn(page):
+        page.evaluate(f"viewer.show({index})")
     camera = views(3)[index].camera
     large = type(camera)(
         camera.fx * 4, camera.fy * 4, (camera.cx + 0.5) * 4 - 0.5, (camera.cy + 0.5) * 4 - 0.5, 160, 120, camera.view
@@ -91,18 +100,22 @@ def test_viewer_in_chromium_shows_what_the_rasterizer_renders(page: Any, index: 
 
 @pytest.mark.browser
 def test_viewer_in_chromium_turns_and_zooms(page: Any) -> None:
+    with redrawn(page):
+        page.set_viewport_size({"width": 640, "height": 480})  # room beside the header
     before = canvas(page)
     box = page.locator("#canvas").bounding_box()
     page.mouse.move(box["width"] / 2, box["height"] / 2)
     page.mouse.down()
-    page.mouse.move(box["width"] / 2 + 40, box["height"] / 2)
+    with redrawn(page):
+        page.mouse.move(box["width"] / 2 + 40, box["height"] / 2)
     page.mouse.up()
-    page.wait_for_timeout(300)
     turned = canvas(page)
     assert float(np.abs(turned - before).mean()) > 0.02
-    page.mouse.wheel(0, -400)
-    page.wait_for_timeout(300)
+    with redrawn(page):
+        page.mouse.wheel(0, -400)
     assert float(np.abs(canvas(page) - turned).mean()) > 0.02
-    page.select_option("#cameras", "view0")
-    page.wait_for_timeout(300)
+    with redrawn(page):
+        page.evaluate(
+            "const s = document.querySelector('#cameras'); s.value = 'view0'; s.dispatchEvent(new Event('change'))"
+        )
     assert float(np.abs(canvas(page) - before).mean()) < 0.005
