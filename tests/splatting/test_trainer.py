@@ -122,3 +122,13 @@ def test_view_depth_of_other_size_or_nan_is_a_sentence() -> None:
         dataclasses.replace(view, depth=np.ones((3, 4), np.float32))
     with pytest.raises(InputError, match="finite"):
         dataclasses.replace(view, depth=np.full(view.image.shape[:2], np.nan, np.float32))
+
+
+@pytest.mark.parametrize("degree", [0, 3])
+def test_trainer_other_degrees_train_and_grow(degree: int) -> None:
+    run = trainer(dataclasses.replace(SHORT, sh_degree=degree, steps=30))
+    before = len(run.gaussians)
+    run.run()
+    assert run.gaussians.sh_rest.shape == (len(run.gaussians), (degree + 1) ** 2 - 1, 3)
+    assert len(run.gaussians) > before
+    assert all(torch.isfinite(tensor).all() for tensor in run.gaussians.tensors().values())
