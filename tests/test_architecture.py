@@ -47,8 +47,8 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors splatting "
-        "training viz web",
+        "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors "
+        "splatting training viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),
