@@ -21,18 +21,18 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
-    "io": ("errors frame geometry", "OpenEXR PIL laspy natsort numpy plyfile scipy trimesh yaml"),
+    "io": ("errors frame geometry", "OpenEXR PIL laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
     "integrate": ("errors", "numpy scipy torch"),
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
     "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy torch"),
     "__init__": ("errors pipeline", ""),
-    "sensors": ("errors frame geometry io", "cv2 natsort numpy pycolmap rosbags"),
+    "sensors": ("errors frame geometry io", "PIL cv2 natsort numpy pycolmap rosbags"),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
-        "datasets errors frame geometry integrate io network patterns",
-        "cv2 numpy safetensors tomli torch tqdm",
+        "datasets errors frame geometry integrate io network patterns pipeline",
+        "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
     "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
     "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
@@ -40,7 +40,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
         "__init__ errors evaluation frame geometry io patterns pipeline",
-        "PIL cv2 fastapi numpy pydantic python_multipart starlette uvicorn",
+        "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
         "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors "

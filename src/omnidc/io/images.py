@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.files import atomic_path
+from omnidc.io.untrusted import open_picture
 
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
@@ -21,25 +21,15 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", "
 
 def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.NDArray[np.uint8]:
     """Read a photograph. apply_exif: follow the camera's orientation tag (EXIF), as viewers do."""
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     path = Path(path)
-    if not path.exists():
-        raise FileError(f"{path} does not exist.")
-    if path.is_dir():
-        raise FileError(f"{path} is a folder, not an image.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path) as picture:
-                picture.load()
-                return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
+        with open_picture(path, "an image") as picture:
+            picture.load()
+            return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    except PermissionError as error:
-        raise FileError(f"{path} cannot be read: permission denied.") from error
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise FileError(f"{path} is damaged, truncated or not an image: give a JPEG, PNG, WebP or TIFF.") from error
 
 
 def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
