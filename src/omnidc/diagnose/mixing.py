@@ -30,7 +30,7 @@ class Mixture:
 
     def at(self, gap: npt.NDArray[np.floating]) -> Values:
         """Return the weight of the network at these gap sizes (pixels)."""
-        return np.interp(np.log(np.maximum(gap, 0.5)), np.log(self.gap), self.weight)
+        return np.asarray(np.interp(np.log(np.maximum(gap, 0.5)), np.log(self.gap), self.weight))
 
     def apply(self, network: Values, linear: Values, gap: npt.NDArray[np.floating]) -> Values:
         """Mix two depths in their logarithm: log d = w log d_network + (1 − w) log d_linear."""
@@ -56,7 +56,9 @@ def fit_mixture(points: HiddenPoints) -> Mixture:
     edges = gap_edges(points.gap)
     order = np.searchsorted(edges, points.gap, side="left").clip(1, len(edges) - 1) - 1
     counts = np.bincount(order, minlength=len(edges) - 1)
-    gaps, weights, first = [], [], 0
+    gaps: list[float] = []
+    weights: list[float] = []
+    first = 0
     for k in range(len(counts)):
         last = k == len(counts) - 1
         if counts[first : k + 1].sum() >= MIN_BIN or last:
