@@ -9,7 +9,6 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -82,7 +81,7 @@ class SecurityMiddleware:
         if _is_foreign(headers, scope["method"]):
             return 403, "Pages of other sites may not use this server.", {}
         key = self.settings.api_key
-        if key is not None and get_route_path(scope) not in OPEN:
+        if key is not None and scope["path"].removeprefix(self.settings.root_path) not in OPEN:
             given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
             if not hmac.compare_digest(given.encode(), key.encode()):
                 sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
