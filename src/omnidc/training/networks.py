@@ -22,7 +22,7 @@ from omnidc.network.paper import PaperNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.encoder import resolve_encoder
 
-NAMES = ("compact", "compact-2", "paper")
+NAMES = ("compact", "legacy", "paper")  # legacy: the compact network of 0.1
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
@@ -32,9 +32,9 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     }
     try:
         if config.name == "compact":
-            return legacy.CompactNetwork(legacy.CompactConfig(**options))
-        if config.name == "compact-2":
             return CompactNetwork(CompactConfig(**options))
+        if config.name == "legacy":
+            return legacy.CompactNetwork(legacy.CompactConfig(**options))
         if config.name == "paper":
             return PaperNetwork(PaperConfig(**options))
         module, colon, attribute = config.name.partition(":")
