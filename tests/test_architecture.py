@@ -31,19 +31,24 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "sensors": ("errors frame geometry io", "PIL cv2 natsort numpy pycolmap rosbags"),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
-        "datasets errors frame geometry integrate io network patterns",
-        "cv2 numpy safetensors tomli torch tqdm",
+        "datasets errors frame geometry integrate io network patterns pipeline",
+        "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
     "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
-    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 numpy tqdm"),
+    "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
+    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 natsort numpy tqdm"),
+    "splatting": (
+        "errors evaluation frame geometry interop io pipeline sensors viz",
+        "cv2 gsplat numba numpy scipy torch",
+    ),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
         "__init__ errors evaluation frame geometry io patterns pipeline",
         "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors training viz "
-        "web",
+        "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors "
+        "splatting training viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),

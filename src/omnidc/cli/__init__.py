@@ -65,7 +65,18 @@ app = typer.Typer(
 )
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
-COMMANDS: tuple[str, ...] = ("complete", "sensors", "web", "evaluate", "train", "scenes", "data", "convert")
+COMMANDS: tuple[str, ...] = (
+    "complete",
+    "sensors",
+    "doctor",
+    "splat",
+    "web",
+    "evaluate",
+    "train",
+    "scenes",
+    "data",
+    "convert",
+)
 
 
 def _print_version(value: bool) -> None:

@@ -64,7 +64,7 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         raise InputError("An image must hold finite numbers: whole ones from 0 to 255 or 65535, or floats in [0, 1].")
     if kind == "b":
         return np.where(array, 255, 0).astype(np.uint8)
-    low, high = array.min(), array.max()
+    low, high = float(array.min()), float(array.max())  # of float16 too, whose numbers end at 65504
     if low < 0 or (kind == "f" and high > 1 + 1e-6) or high > 65535:
         raise InputError(
             f"The image's values run from {low:g} to {high:g}: give whole numbers from 0 to 255 or 65535, "
