@@ -242,7 +242,8 @@ def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
 def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
     """A 1 × 1 convolution that starts near `bias`."""
     layer = nn.Conv2d(inputs, len(bias), 1)
-    with torch.no_grad():
-        layer.weight.normal_(std=1e-2)
-        layer.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
+    if not layer.weight.is_meta:  # where torch would load its compiler for random numbers that a file replaces
+        with torch.no_grad():
+            layer.weight.normal_(std=1e-2)
+            layer.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
     return layer
