@@ -25,7 +25,7 @@ from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, tra
 from omnidc.io.calibration import Calibration
 from omnidc.sensors.lidar import check_projection
 from omnidc.sensors.photo import take_photo
-from omnidc.sensors.rgbd import closest_gap, nearest_stamps
+from omnidc.sensors.stamps import closest_gap, nearest_stamps
 
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
