@@ -48,11 +48,14 @@ def atomic_path(path: str | os.PathLike[str], durable: bool = False) -> Iterator
 
 def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise FileError(f"Cannot write {path}: {error.strerror or error}. Is the disk full?") from error
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from omnidc.geometry.camera import check_intrinsics, unproject
 from omnidc.geometry.surface import kept_pixels
 from omnidc.io.depth import CODECS, write_depth
 from omnidc.io.files import atomic_path, write_json
+from omnidc.io.images import write_picture
 from omnidc.io.mesh import write_glb
 from omnidc.io.pointcloud import write_ply
 from omnidc.viz.preview import preview
@@ -125,7 +126,7 @@ class Completion:
         suffix = path.suffix.lower()
         keep_flying_pixels = _keep_flying(keep_flying_pixels, renamed)
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
-            _write_picture(path, self.preview())
+            write_picture(path, self.preview())
         elif suffix == ".ply":
             write_ply(
                 path,
@@ -187,16 +188,6 @@ def check_suffix(path: Path) -> None:
     known = (*CODECS, *CLOUD_SUFFIXES, *PREVIEW_SUFFIXES, ".json")
     if path.suffix.lower() not in known:
         raise FileError(f"{path} has no suffix that can be written ({', '.join(known)}).")
-
-
-def _write_picture(path: Path, picture: npt.NDArray[np.uint8]) -> None:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    kind = {".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower(), "PNG")
-    Image.fromarray(picture).save(buffer, format=kind, quality=92)
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(buffer.getbuffer())
 
 
 def _range(values: npt.NDArray[Any]) -> dict[str, float] | None:
