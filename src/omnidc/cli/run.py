@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def complete_all(
         raise typer.Exit(1)
 
 
-class Printer:
-    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
+class Printer(RunListener):
+    """Prints what a run does, under a bar where there are several frames."""
 
     def __init__(self) -> None:
         self.bar: Any = None
