@@ -196,14 +196,12 @@ class Completion:
         return path
 
     def save_maps(self, path: str | os.PathLike[str]) -> Path:
-        """Write the confidence maps: an npz holds `uncertainty` and `input_confidence`, other formats the former."""
+        """Write the confidence maps: npz `input_confidence`, `uncertainty` and `sky`, other formats `uncertainty`."""
         path = Path(path)
         if path.suffix.lower() == ".npz":
-            maps = {"input_confidence": self.input_confidence}
-            if self.uncertainty is not None:
-                maps["uncertainty"] = self.uncertainty
+            maps = {"input_confidence": self.input_confidence, "uncertainty": self.uncertainty, "sky": self.sky}
             buffer = io.BytesIO()
-            np.savez_compressed(buffer, **maps)  # type: ignore[arg-type]
+            np.savez_compressed(buffer, **{name: values for name, values in maps.items() if values is not None})  # type: ignore[arg-type]
             with atomic_path(path) as temporary:
                 temporary.write_bytes(buffer.getbuffer())
         elif self.uncertainty is None:

@@ -55,6 +55,7 @@ class StoredFrame:
     pose: npt.NDArray[np.float64] | None = None  # [4, 4], camera to world, OpenCV axes; None also for relative depth
     timestamp: float | None = None  # seconds
     uncertainty: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W] > 0
+    sky: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W], probability
 
 
 class FolderSink:
@@ -180,10 +181,10 @@ class FolderSink:
 
     def _stored(self, name: str, record: dict[str, Any]) -> StoredFrame:
         maps = self.folder / f"{name}{ENDINGS['confidence']}"
-        uncertainty = None
+        kept: dict[str, Any] = {}
         if maps.is_file():
             with np.load(maps) as archive:
-                uncertainty = partial(_load, maps, "uncertainty") if "uncertainty" in archive.files else None
+                kept = {key: partial(_load, maps, key) for key in ("uncertainty", "sky") if key in archive.files}
         camera, pose = record.get("intrinsics"), record.get("pose")
         return StoredFrame(
             name=name,
@@ -195,7 +196,7 @@ class FolderSink:
             intrinsics=None if camera is None else np.asarray(camera, np.float64),
             pose=None if pose is None else np.asarray(pose, np.float64),
             timestamp=record["timestamp"],
-            uncertainty=uncertainty,
+            **kept,
         )
 
 

@@ -362,7 +362,7 @@ def write_depth_bag(
     frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres (0 = none), K, frame_id
     topic: str = "/omnidc/depth",
 ) -> int:
-    """Write depth images (32FC1, metres, NaN = none) and their CameraInfo as a new bag; return how many."""
+    """Write depth images (32FC1, metres; 0 becomes NaN) and their CameraInfo as a new bag; return how many."""
     try:
         from rosbags.rosbag1 import Writer as Writer1
         from rosbags.rosbag2 import Writer as Writer2
