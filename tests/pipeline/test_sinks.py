@@ -241,6 +241,12 @@ def test_check_writable_names_the_obstacle(tmp_path: Path) -> None:
         check_writable([tmp_path / "folder"])
 
 
+def test_exports_without_npy_files_are_refused(tmp_path: Path) -> None:
+    sink = export_sink(folder_sink(tmp_path, formats="png"), "nerfstudio", tmp_path / "nerfstudio")
+    with pytest.raises(ConfigError, match="format npy"):
+        complete_source(source(NAMES[:1]), sink, Flat())
+
+
 def test_exports_without_a_colmap_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs a COLMAP model"):
         export_sink(folder_sink(tmp_path), "inria", tmp_path / "inria")

@@ -111,11 +111,10 @@ class FolderSink:
             write_picture(written[-1], frame.image)
         for path in written:
             sync(path)  # the metadata must not name a file that a power cut takes away
-        posed = frame.pose is not None and not completion.relative
         self.frames[frame.name] = {
             **completion.metadata(),
             "source": frame.source or f"{frame.name}.png",
-            "pose": frame.pose.tolist() if frame.pose is not None and posed else None,
+            "pose": None if frame.pose is None or completion.relative else frame.pose.tolist(),
             "timestamp": frame.timestamp,
             "notes": list(frame.notes),
         }
@@ -127,6 +126,8 @@ class FolderSink:
 
     def results(self) -> list[StoredFrame]:
         """Return the finished frames, in the order of their names."""
+        if "npy" not in self.options.formats:
+            raise ConfigError("Exports read depth back from npy files: add the format npy.")
         return [self._stored(name, self.frames[name]) for name in sorted(self.frames) if self._is_whole(name)]
 
     def _image(self, source: str) -> Path:
