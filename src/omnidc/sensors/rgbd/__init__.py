@@ -14,6 +14,7 @@ from pathlib import Path
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import LazyFrames
+from omnidc.io.untrusted import untrusted
 from omnidc.sensors.rgbd import arkitscenes, bop, open3d, polycam, scannet, seven_scenes, stray, tum
 from omnidc.sensors.rgbd.pairs import calibrated_rig, pair_records
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, load_record
@@ -68,7 +69,8 @@ def open_recording(
         return open_pairs(folder / "color", folder / "depth", options, calibration or own[0], folder / "confidence")
     for name, (matches, reader) in LAYOUTS.items():
         if layout == name or (layout is None and matches(folder)):
-            records, note = reader(folder, options)
+            with untrusted(folder, f"a recording in the layout {name}", "copy it again"):
+                records, note = reader(folder, options)
             notes = [note]
             if calibration is not None:
                 rig = calibrated_rig(calibration)

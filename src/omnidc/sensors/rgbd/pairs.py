@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from natsort import natsorted
 
@@ -11,6 +12,7 @@ from omnidc.geometry.transforms import inverse, rigid
 from omnidc.io.calibration import parse_camera, read_table
 from omnidc.io.depth import CODECS
 from omnidc.io.images import find_images
+from omnidc.io.untrusted import untrusted
 from omnidc.sensors.rgbd.record import RgbdRecord, Rig
 
 
@@ -37,7 +39,11 @@ def calibrated_rig(path: Path) -> Rig:
 
     Without `depth` (or with the colour camera's own keys at the top) the depth map is taken as registered.
     """
-    table = read_table(path)
+    with untrusted(path, "a calibration of two cameras", "docs/bridges.md shows one"):
+        return _parse_rig(read_table(path), path)
+
+
+def _parse_rig(table: dict[str, Any], path: Path) -> Rig:
     rig = Rig()
     top = table.get("color", table.get("colour"))
     if isinstance(top, dict):

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import cv2
 import numpy as np
 
-from omnidc.errors import FileError, InputError
+from omnidc.errors import InputError
 from omnidc.frame import Frame, point_warnings
 from omnidc.geometry.camera import Picture
 from omnidc.geometry.rasterize import Map, register, scatter_lowres
@@ -18,6 +17,7 @@ from omnidc.geometry.transforms import Array, rigid
 from omnidc.io.calibration import Calibration, read_matrix
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.images import read_photo
+from omnidc.io.untrusted import open_picture, untrusted
 from omnidc.sensors.photo import take_photo
 
 
@@ -62,6 +62,11 @@ Layout = tuple[list[RgbdRecord], str]
 
 def load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
     """Read, clean and register one view."""
+    with untrusted(record.depth.parent, "part of a recording", "copy it again"):
+        return _load_record(record, options)
+
+
+def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
     picture = record.color() if callable(record.color) else read_photo(record.color)
     rig = record.rig
     file = read_depth(record.depth, options.depth_scale or rig.depth_scale)
@@ -122,9 +127,8 @@ def filter_confidence(
     least: int,
 ) -> Map:
     """Drop depth whose ARKit confidence (0, 1, 2; some apps store 0, 127, 255) is below `least`."""
-    levels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    if levels is None:
-        raise FileError(f"{path} cannot be read as a confidence map; is the file complete?")
+    with open_picture(path, "a confidence map") as picture:
+        levels = np.asarray(picture.convert("L"))
     if levels.shape != depth.shape:
         raise InputError(
             f"{path} is {levels.shape[1]}x{levels.shape[0]} but the depth map is {depth.shape[1]}x{depth.shape[0]}."

@@ -12,9 +12,10 @@ from natsort import natsorted
 from omnidc.errors import FileError
 from omnidc.geometry.camera import Picture, intrinsics_matrix
 from omnidc.geometry.transforms import Array, pose_from_quaternion
-from omnidc.io.calibration import Calibration, read_matrix, read_text
+from omnidc.io.calibration import Calibration, read_matrix
 from omnidc.io.depth import CODECS
 from omnidc.io.images import find_images
+from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig
 
 
@@ -39,9 +40,10 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
     poses: dict[int, Array] = {}
     if (folder / "odometry.csv").is_file():
         lines = [line.split(",") for line in read_text(folder / "odometry.csv").splitlines()[1:] if line.strip()]
-        for words in lines:
-            numbers = [float(word) for word in words[1:9]]
-            poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
+        with untrusted(folder / "odometry.csv", "Stray Scanner's list of poses"):
+            for words in lines:
+                numbers = [float(word) for word in words[1:9]]
+                poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
     images = {path.stem: path for path in find_images(folder / "rgb")} if (folder / "rgb").is_dir() else {}
     records = []
     for path in natsorted(folder.joinpath("depth").iterdir(), key=lambda p: p.name):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.errors import FileError, InputError
+from omnidc.errors import InputError
 from omnidc.geometry.camera import intrinsics_matrix
 from omnidc.geometry.transforms import pose_from_quaternion
-from omnidc.io.calibration import Calibration, read_text
+from omnidc.io.calibration import Calibration
+from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig
 from omnidc.sensors.stamps import closest_gap, nearest_stamps
 
@@ -25,10 +26,11 @@ TUM_CAMERAS = {
 
 def _stamped(path: Path) -> list[tuple[float, list[str]]]:
     rows = [line.split() for line in read_text(path).splitlines() if line.strip() and not line.startswith("#")]
-    try:
+    with untrusted(path, "a list of time stamps and values", "correct the line"):
+        for row in rows:
+            if len(row) < 2:
+                raise ValueError(f"the line {row[0][:40]!r} has a stamp only")
         return [(float(row[0]), row[1:]) for row in rows]
-    except ValueError as error:
-        raise FileError(f"{path} should hold lines that start with a time stamp ({error}).") from error
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
@@ -59,8 +61,9 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
         if len(times):
             k = int(np.abs(times - stamp).argmin())
             if abs(times[k] - stamp) <= options.max_time_diff:
-                x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
-                pose = pose_from_quaternion((x, y, z), quaternion)
+                with untrusted(folder / "groundtruth.txt", "a list of poses (stamp x y z qx qy qz qw)", "correct it"):
+                    x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
+                    pose = pose_from_quaternion((x, y, z), quaternion)
         records.append(RgbdRecord(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
     which = f"freiburg{camera}" if camera else "the driver's default (the folder's name has no freiburg number)"
     return records, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
