@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def complete_all(
         raise typer.Exit(1)
 
 
-class Printer:
-    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
+class Printer(RunListener):
+    """Prints what a run does, under a bar where there are several frames."""
 
     def __init__(self, doctor: DepthCompleter | None = None) -> None:
         self.doctor = doctor  # verifies each frame; None = none is verified
