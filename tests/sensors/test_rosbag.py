@@ -14,15 +14,8 @@ from bags import LINKS, Maker, write_bag
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.calibration import Calibration
-from omnidc.sensors.rosbag import (
-    BagOptions,
-    bag_source,
-    camera_of_info,
-    chain,
-    decode_depth,
-    decode_image,
-    write_depth_bag,
-)
+from omnidc.ros.messages import camera_of_info, chain, decode_depth, decode_image
+from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
 
 BOTH = pytest.mark.parametrize("ros1", [True, False], ids=["ros1", "ros2"])
 

@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
-ROOMS: tuple[str, ...] = ("complete", "sensors", "web", "evaluate", "train", "scenes", "data", "convert")
+ROOMS: tuple[str, ...] = ("complete", "sensors", "ros2", "web", "evaluate", "train", "scenes", "data", "convert")
 
 
 def _print_version(value: bool) -> None:
