@@ -53,7 +53,7 @@ def test_colmap_itself_fuses_the_workspace(tmp_path: Path) -> None:
     camera = pycolmap.Camera(camera_id=1, model="PINHOLE", width=SIZE[1], height=SIZE[0], params=[60, 60, 32, 24])
     rec.add_camera_with_trivial_rig(camera)
     for i, view in enumerate(views):
-        image = pycolmap.Image(name=view.file, keypoints=np.array([[32.0, 24.0]]), camera_id=1, image_id=i + 1)
+        image = pycolmap.Image(name=view.source, keypoints=np.array([[32.0, 24.0]]), camera_id=1, image_id=i + 1)
         camera_from_world = np.linalg.inv(view.pose)[:3]
         rec.add_image_with_trivial_frame(image, pycolmap.Rigid3d(camera_from_world))
     track = pycolmap.Track()

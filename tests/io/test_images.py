@@ -65,7 +65,7 @@ def test_orientation_of_the_camera_is_followed(tmp_path: Path) -> None:
     exif[0x0112] = 6  # turn by 90° clockwise to view
     Image.fromarray(RGB).save(tmp_path / "a.jpg", exif=exif)
     assert read_image(tmp_path / "a.jpg").shape == (9, 7, 3)
-    assert read_image(tmp_path / "a.jpg", turn=False).shape == (7, 9, 3)
+    assert read_image(tmp_path / "a.jpg", apply_exif=False).shape == (7, 9, 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", None])

@@ -13,7 +13,7 @@ from PIL import Image
 
 import omnidc
 from omnidc.errors import CheckpointError, ConfigError, InputError
-from omnidc.geometry.rasterize import move_points
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import read_depth, write_depth
 from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
@@ -210,12 +210,12 @@ def test_points_of_another_resolution_are_moved_on_request(harmonic: DepthComple
 def test_moved_points_keep_their_place_and_their_values() -> None:
     small = np.zeros((2, 3), np.float32)
     small[1, 2] = 5
-    assert np.argwhere(move_points(small, (6, 9))).tolist() == [[4, 7]]
+    assert np.argwhere(resize_sparse_nearest(small, (6, 9))).tolist() == [[4, 7]]
     large = np.zeros((6, 6), np.float32)
     large[0, 0], large[1, 1] = 1, 2  # of both, (1, 1) is the centre of the new pixel
-    assert move_points(large, (2, 2)).tolist() == [[2, 0], [0, 0]]
+    assert resize_sparse_nearest(large, (2, 2)).tolist() == [[2, 0], [0, 0]]
     sparse = view(points=100)[1]
-    assert (move_points(sparse, sparse.shape) == sparse).all()
+    assert (resize_sparse_nearest(sparse, sparse.shape) == sparse).all()
 
 
 def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any]) -> None:
@@ -248,10 +248,10 @@ def test_ray_distances_are_converted_and_need_a_camera(harmonic: DepthCompleter)
 
 
 def test_far_caps_the_result(harmonic: DepthCompleter) -> None:
-    assert harmonic.complete(*view(), far=2.5).depth.max() == 2.5
+    assert harmonic.complete(*view(), clip_depth=2.5).depth.max() == 2.5
 
 
-@pytest.mark.parametrize("options", [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"far": 0.0}])
+@pytest.mark.parametrize("options", [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"clip_depth": 0.0}])
 def test_options_that_make_no_sense_are_refused(harmonic: DepthCompleter, options: dict) -> None:
     with pytest.raises(ConfigError):
         harmonic.complete(*view(), **options)
@@ -300,13 +300,13 @@ def test_saved_depth_reads_back(harmonic: DepthCompleter, suffix: str, tmp_path:
 def test_previews_clouds_maps_and_metadata_are_written(tiny: DepthCompleter, tmp_path: Path) -> None:
     result = tiny.complete(*view(), CAMERA)
     for name in ("a.jpg", "a_preview.png", "a.ply", "a.glb", "a.json"):
-        assert result.save(tmp_path / name, keep_edges=True).stat().st_size > 100
+        assert result.save(tmp_path / name, keep_flying_pixels=True).stat().st_size > 100
     assert Image.open(tmp_path / "a_preview.png").mode == "RGB"
     result.save_maps(tmp_path / "maps.npz")
     with np.load(tmp_path / "maps.npz") as maps:
         np.testing.assert_array_equal(maps["uncertainty"], result.uncertainty)
         np.testing.assert_array_equal(maps["input_confidence"], result.input_confidence)
-    points, colors = result.points(keep_edges=True)
+    points, colors = result.points(keep_flying_pixels=True)
     assert points.shape == colors.shape == (48 * 64, 3)
     with pytest.raises(omnidc.OmnidcError, match="suffix"):
         result.save(tmp_path / "a.docx")

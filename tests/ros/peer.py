@@ -24,7 +24,10 @@ DOMAIN = 77
 PLAIN = Policy.DataRepresentation(use_cdrv0_representation=True)
 RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(10), PLAIN)
 STATIC = Qos(
-    Policy.Reliability.Reliable(duration(seconds=1)), Policy.Durability.TransientLocal, Policy.History.KeepLast(1), PLAIN
+    Policy.Reliability.Reliable(duration(seconds=1)),
+    Policy.Durability.TransientLocal,
+    Policy.History.KeepLast(1),
+    PLAIN,
 )
 
 
@@ -100,7 +103,7 @@ def receive(seconds: float) -> None:
         "encoding": seen["depth"][-1].encoding if seen["depth"] else "",
         "shape": list(depth.shape),
         "median": float(np.median(depth)),
-        "points": int(len(decode_cloud(seen["points"][-1]))) if seen["points"] else 0,
+        "points": len(decode_cloud(seen["points"][-1])) if seen["points"] else 0,
         "K": seen["camera_info"][-1].k if seen["camera_info"] else [],
     }
     print(json.dumps(result))

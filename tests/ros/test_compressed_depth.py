@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 import cv2
 import numpy as np
@@ -112,7 +113,5 @@ def test_rvl_with_random_bytes_never_crashes() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         stream = struct.pack("<II", 16, 12) + rng.bytes(int(rng.integers(0, 200)))
-        try:
+        with suppress(InputError):
             assert decode_rvl(stream).shape == (12, 16)
-        except InputError:
-            pass

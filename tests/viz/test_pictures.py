@@ -10,7 +10,7 @@ from omnidc.errors import FileError, InputError
 from omnidc.io.images import write_picture
 from omnidc.viz.orbit import render, turntable, write_turntable
 from omnidc.viz.overlay import error_map, point_overlay, uncertainty_overlay
-from omnidc.viz.panels import sheet
+from omnidc.viz.panels import contact_sheet
 
 
 def test_the_nearest_point_is_drawn() -> None:
@@ -62,7 +62,7 @@ def test_overlays_mark_what_they_should(tmp_path: Path) -> None:
     assert errors[15, 5, 2] > errors[15, 5, 0]  # too near: blue
     assert errors[25, 5, 0] > errors[25, 5, 2]  # too far: red
     assert errors[35, 5].tolist() == [255, 255, 255]
-    grid = sheet([image, image[:20, :30], image])
+    grid = contact_sheet([image, image[:20, :30], image])
     assert grid.shape == (80, 120, 3)
     write_picture(tmp_path / "a.jpg", grid)
     with pytest.raises(FileError, match="suffix of a picture"):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.surface import depth_normals
-from omnidc.interop.views import View, place_image
+from omnidc.interop.views import PosedView, place_image
 from omnidc.io.files import atomic_path
 
 
@@ -44,7 +44,7 @@ def read_map(path: Path) -> npt.NDArray[np.float32]:
 
 def write_dense(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
 ) -> None:
     """Write images/ and stereo/ (depth and normal maps, fusion.cfg, patch-match.cfg); the model belongs in sparse/."""
     if not views:
@@ -52,11 +52,11 @@ def write_dense(
     for view in views:
         place_image(view, folder / "images")
         depth = view.depth()
-        write_map(folder / "stereo" / "depth_maps" / f"{view.file}.geometric.bin", depth)
+        write_map(folder / "stereo" / "depth_maps" / f"{view.source}.geometric.bin", depth)
         normals = depth_normals(depth, view.intrinsics)
-        write_map(folder / "stereo" / "normal_maps" / f"{view.file}.geometric.bin", normals)
+        write_map(folder / "stereo" / "normal_maps" / f"{view.source}.geometric.bin", normals)
     (folder / "stereo" / "consistency_graphs").mkdir(parents=True, exist_ok=True)
-    files = [view.file for view in views]
+    files = [view.source for view in views]
     for name, lines in (
         ("fusion.cfg", files),
         ("patch-match.cfg", [line for file in files for line in (file, "__auto__, 20")]),

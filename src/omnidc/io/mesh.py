@@ -28,7 +28,7 @@ def write_glb(
     intrinsics: Array,
     colors: Array,  # uint8 [H, W, 3]
     *,
-    keep_edges: bool = False,
+    keep_flying_pixels: bool = False,
 ) -> int:
     """Write a textured surface in glTF's axes (y up, z backward); return the number of triangles.
 
@@ -36,7 +36,7 @@ def write_glb(
     """
     height, width = depth.shape
     step = max(1, int(np.ceil(np.sqrt(height * width / GLB_VERTICES))))
-    keep = kept_pixels(depth, keep_edges)[::step, ::step]
+    keep = kept_pixels(depth, keep_flying_pixels)[::step, ::step]
     positions = (unproject(depth, intrinsics)[::step, ::step] * np.array([1, -1, -1], np.float32))[keep]
     v, u = np.mgrid[:height:step, :width:step]
     texture = np.stack([(u + 0.5) / width, (v + 0.5) / height], -1).astype(np.float32)[keep]
@@ -47,7 +47,7 @@ def write_glb(
     triangles = np.concatenate([np.stack([a, c, b], -1).reshape(-1, 3), np.stack([b, c, d], -1).reshape(-1, 3)])
     triangles = triangles[(triangles >= 0).all(1)].astype(np.uint32)
     if not len(triangles):
-        raise InputError(f"{path}: the depth map has no surface to write; try PLY or keep_edges.")
+        raise InputError(f"{path}: the depth map has no surface to write; try PLY or keep_flying_pixels.")
     with atomic_path(path) as temporary:
         temporary.write_bytes(_glb(positions, texture, triangles, _jpeg(colors)))
     return len(triangles)

@@ -215,13 +215,13 @@ def write_ply(
     colors: npt.NDArray[np.uint8],  # [H, W, 3]
     uncertainty: npt.NDArray[np.float32] | None = None,  # [H, W], Laplace scale, unit of the depth
     *,
-    keep_edges: bool = False,
+    keep_flying_pixels: bool = False,
 ) -> int:
     """Write a depth map as points with colours, normals and uncertainty; return their number.
 
     The frame is the camera's: x right, y down, z forward.
     """
-    keep = kept_pixels(depth, keep_edges)
+    keep = kept_pixels(depth, keep_flying_pixels)
     write_points(
         path,
         unproject(depth, intrinsics)[keep],

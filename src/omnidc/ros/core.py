@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.geometry.camera import undistort, unproject
-from omnidc.geometry.rasterize import Map, register, scatter
+from omnidc.geometry.rasterize import Map, project_to_depth, register
 from omnidc.geometry.surface import drop_flying_pixels, surface_mask
 from omnidc.geometry.transforms import Array, transform
-from omnidc.ros.messages import camera_of_info, chain, decode_cloud, decode_depth, decode_image, transforms_of
+from omnidc.ros.messages import chain, decode_cloud, decode_depth, decode_image, parse_camera_info, transforms_of
 
 QUEUE = 10  # messages of each kind that wait for a partner
 
@@ -150,7 +150,7 @@ class NodeCore:
     def process(self, pair: Pair, with_points: bool = True) -> Output:
         """Complete one pair. An `InputError` means that this pair is unusable; the next one may be fine."""
         picture = decode_image(pair.image)
-        camera = camera_of_info(self.info, rectified=self.options.rectified)
+        camera = parse_camera_info(self.info, rectified=self.options.rectified)
         K = camera.for_image(picture.shape[:2])
         if camera.distortion is not None:
             picture, K = undistort(picture, K, camera.distortion, camera.fisheye)
@@ -165,7 +165,7 @@ class NodeCore:
             points = decode_cloud(message)
             if frame != camera_frame:
                 points = transform(chain(self.transforms, camera_frame, frame), points)
-            return scatter(points, K, shape)[0]
+            return project_to_depth(points, K, shape)[0]
         depth = decode_depth(message)
         if frame == camera_frame and depth.shape == shape:
             return depth
@@ -174,7 +174,7 @@ class NodeCore:
                 f"The depth image ({depth.shape[1]}x{depth.shape[0]}, frame {frame!r}) is not aligned with the image "
                 f"({shape[1]}x{shape[0]}, frame {camera_frame!r}), and its camera_info has not arrived."
             )
-        depth_K = camera_of_info(self.depth_info, rectified=True).for_image(depth.shape)
+        depth_K = parse_camera_info(self.depth_info, rectified=True).for_image(depth.shape)
         move = np.eye(4) if frame == camera_frame else chain(self.transforms, camera_frame, frame)
         return register(drop_flying_pixels(depth), depth_K, K, move, shape)[0]
 

@@ -1,4 +1,4 @@
-"""ROS messages as arrays. Messages of `rosbags`, `cyclonedds` and `rclpy` have the same fields, so one decoder serves all.
+"""ROS messages as arrays. `rosbags`, `cyclonedds` and `rclpy` name the fields alike, so one decoder serves all.
 
 Depth images follow REP 118: 16UC1 holds millimeters (0 = none), 32FC1 meters (NaN or Inf = none).
 """
@@ -117,7 +117,7 @@ def decode_cloud(message: Any) -> Array:
     return np.asarray(points[np.isfinite(points).all(axis=1) & (points != 0).any(axis=1)])
 
 
-def camera_of_info(message: Any, rectified: bool) -> Calibration:
+def parse_camera_info(message: Any, rectified: bool) -> Calibration:
     """Return the camera of a CameraInfo; rectified images use its P without distortion."""
     K = np.asarray(getattr(message, "K", getattr(message, "k", None)), dtype=np.float64).reshape(3, 3)
     P = np.asarray(getattr(message, "P", getattr(message, "p", None)), dtype=np.float64).reshape(3, 4)
@@ -173,5 +173,3 @@ def chain(
         names = ", ".join(sorted(links)) or "none"
         raise InputError(f"tf_static has no chain from {source!r} to {target!r} (frames: {names})")
     return reached[source]
-
-
