@@ -30,7 +30,9 @@ def load(name_or_path: str | Path = "compact", device: str = "auto", runtime: Ru
     if runtime == "onnx" and not is_onnx:
         bundled = Path(__file__).parent.parent / "weights" / f"{place}.onnx"
         if not bundled.is_file():
-            raise ConfigError(f"{place} is no ONNX model: export it first with  omnidc export -m {place} -o model.onnx.")
+            raise ConfigError(
+                f"{place} is no ONNX model: export it first with  omnidc export -m {place} -o model.onnx."
+            )
         place, is_onnx = str(bundled), True
     if runtime == "torch" and is_onnx:
         raise ConfigError(f"{place} is an ONNX model, which torch does not run: leave out --runtime torch.")

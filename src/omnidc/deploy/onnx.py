@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +87,29 @@ def export_onnx(
         onnx.save(model, str(temporary))
     seconds = time.perf_counter() - start
     return ExportReport(path, len(model.graph.node), path.stat().st_size / 1e6, seconds)
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """A network with a form that exports."""
+
+    def export_module(self, iterations: int | None) -> tuple[nn.Module, ModelInfo, Sequence[str]]:
+        """Return forward(image, sparse) → tensors, its metadata, and the names of the tensors."""
+        ...
+
+
+def export_network(
+    network: nn.Module, path: Path, iterations: int | None = None, options: ExportOptions | None = None
+) -> ExportReport:
+    """Write a network of this package; `iterations` of its solver, None = what the network suggests."""
+    if iterations is not None and iterations < 1:
+        raise ConfigError(f"--iterations is a positive number, not {iterations}.")
+    if not isinstance(network, Exportable):
+        raise ConfigError(
+            f"The network {type(network).__name__} has no form that exports to ONNX; choose another model."
+        )
+    module, info, outputs = network.export_module(iterations)
+    return export_onnx(module, path, info, outputs, options)
 
 
 def _traced_size(divisor: int) -> tuple[int, int]:

@@ -18,13 +18,13 @@ from omnidc.frame import Frame, Unit
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
-from omnidc.pipeline.legacy.keep import pass_through
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.prepare import make_frame
 
 FloatMap = npt.NDArray[np.float32]
 
 RESIDUAL_WARNING = 1e-2  # relative residual of the solve above which the user is warned
+FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
 
 
@@ -65,7 +65,9 @@ class OnnxCompleter:
         self.name = file.name
         given = {each.name: each.shape for each in self.session.get_inputs()}
         if set(given) != set(INPUTS):
-            raise CheckpointError(f"{file} has the inputs {', '.join(given)}, not {', '.join(INPUTS)}: export it again.")
+            raise CheckpointError(
+                f"{file} has the inputs {', '.join(given)}, not {', '.join(INPUTS)}: export it again."
+            )
         height, width = given["image"][2:]
         self.fixed_size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
         self.outputs = [each.name for each in self.session.get_outputs()]
@@ -167,6 +169,22 @@ class OnnxCompleter:
         if self.fixed_size is not None:
             factor = min(factor, self.fixed_size[0] / frame.height, self.fixed_size[1] / frame.width)
         return max(1, round(frame.height * factor)), max(1, round(frame.width * factor))
+
+
+def pass_through(
+    depth: FloatMap,  # [H, W] > 0
+    sparse: FloatMap,  # [H, W], 0 = no measurement
+) -> FloatMap:
+    """Replace depth by the measurements, and fade their log residuals out over a few pixels around them."""
+    measured = sparse > 0
+    residual = np.where(measured, np.log(np.where(measured, sparse, 1)) - np.log(depth), 0).astype(np.float32)
+    total, share = (
+        cv2.GaussianBlur(one, (0, 0), FADE_SIGMA, borderType=cv2.BORDER_CONSTANT)
+        for one in (residual, measured.astype(np.float32))
+    )
+    peak = 1 / (2 * np.pi * FADE_SIGMA**2)  # of the blur of a single measurement
+    faded = depth * np.exp(total / np.maximum(share, peak))
+    return np.where(measured, sparse, faded).astype(np.float32)
 
 
 def _confidence(
