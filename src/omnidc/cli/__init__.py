@@ -64,7 +64,9 @@ app = typer.Typer(
 )
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
-COMMANDS: tuple[str, ...] = ("complete", "sensors", "ros2", "web", "evaluate", "train", "scenes", "data", "convert", "export")
+COMMANDS: tuple[str, ...] = (
+    *("complete", "sensors", "live", "ros2", "web", "evaluate", "train", "scenes", "data", "convert", "export", "hub"),
+)
 
 
 def _print_version(value: bool) -> None:

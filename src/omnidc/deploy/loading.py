@@ -1,4 +1,4 @@
-"""`omnidc.load`: a name, a checkpoint, an ONNX file or a model of the hub. Torch is imported only where it is needed."""
+"""`omnidc.load`: a name, a checkpoint, an ONNX file or a model of the hub. Torch is imported only where needed."""
 
 from __future__ import annotations
 
