@@ -81,9 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             self.json({"url": f"{self.server.url}/{name}"})
         elif "/preupload/" in self.path:
             files = json.loads(body)["files"]
-            self.json(
-                {"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]}
-            )
+            self.json({"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]})
         elif "/commit/" in self.path:
             repository = self.path.removeprefix("/api/models/").partition("/commit/")[0]
             for line in body.splitlines():

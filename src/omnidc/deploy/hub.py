@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: `hf://owner/name[@revision]` holds config.json, model.safetensors or model.onnx, a card.
+"""Models on the Hugging Face hub: `hf://owner/name[@revision]` holds config.json, model.safetensors, model.onnx, card.
 
 Files are kept in the hub's cache on the disk, so that a model that was loaded once loads without a network.
 """
@@ -32,12 +32,14 @@ class HubAddress:
     def parse(cls, text: str) -> HubAddress:
         match = re.fullmatch(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?", text)
         if match is None:
-            raise ConfigError(f"A model of the hub is written hf://OWNER/NAME or hf://OWNER/NAME@REVISION, not {text!r}.")
+            raise ConfigError(
+                f"A model of the hub is written hf://OWNER/NAME or hf://OWNER/NAME@REVISION, not {text!r}."
+            )
         return cls(match[1], match[2])
 
 
 def download(text: str, runtime: str = "auto", endpoint: str | None = None) -> Path:
-    """Return the local file of a hub model: its weights, or its ONNX file where `runtime` is "onnx" or torch is absent."""
+    """Return the local file of a hub model: its weights, or its ONNX file for the runtime "onnx" or without torch."""
     from importlib.util import find_spec
 
     hub = _hub()
