@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import omnidc
 from omnidc.deploy.ray import RayOptions, complete_with_ray
 from omnidc.errors import ConfigError, InputError
 from omnidc.frame import Frame, LazyFrames
@@ -46,15 +48,9 @@ def source_of(names: list[str], traps: Path) -> LazyFrames:
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of a local cluster import this package and this file by name."""
     pytest.importorskip("ray")
-    import cloudpickle
-    from ray import cloudpickle as ray_pickle
+    from ray import cloudpickle
 
-    import sys
-
-    for pickler in (cloudpickle, ray_pickle):
-        pickler.register_pickle_by_value(sys.modules[__name__])
-    import omnidc
-
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setenv("PYTHONPATH", str(Path(omnidc.__file__).parent.parent))
     monkeypatch.setenv("RAY_DEDUP_LOGS", "0")
 

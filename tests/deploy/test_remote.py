@@ -162,7 +162,7 @@ def test_places_without_pairs_are_refused(tmp_path: Path) -> None:
     fill(f"file://{tmp_path}")
     with pytest.raises(FileError, match="No image below"):
         url_source(f"file://{tmp_path}/sparse", f"file://{tmp_path}/sparse")
-    with pytest.raises(FileError, match="cannot be reached|No image below"):
+    with pytest.raises(FileError, match=r"cannot be reached|No image below"):
         url_source(f"file://{tmp_path}/none", f"file://{tmp_path}/sparse")
     with pytest.raises(ConfigError, match="needs another package"):
         url_source("nosuchthing://a", "nosuchthing://b")
