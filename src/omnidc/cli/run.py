@@ -12,6 +12,7 @@ from omnidc.cli.models import MODEL_HELP, load_model
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
+    from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
     from omnidc.pipeline.source import RunListener
@@ -55,6 +56,7 @@ def complete_all(
     *,
     output: Path,
     allow_empty: bool = True,
+    engine: EngineOptions | None = None,
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
     from omnidc.errors import InputError
@@ -68,9 +70,17 @@ def complete_all(
     if not todo:
         sink.close()
         return
-    completer = load_model(chosen.model, chosen.device)
     with progress() as listener:
-        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
+        if engine is not None and engine.engine == "ray":
+            from omnidc.deploy.ray import complete_with_ray
+
+            report = complete_with_ray(
+                source, sink, chosen.model or chosen.name, chosen.device, complete, engine.ray(),
+                allow_empty=allow_empty, listener=listener,
+            )  # fmt: skip
+        else:
+            completer = load_model(chosen.model, chosen.device)
+            report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
     if report.failed and len(report.names) == 1:
         raise InputError(next(iter(report.failed.values())))
     if len(report.names) > 1:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from omnidc.deploy.ray_options import RayOptions
 from omnidc.errors import ConfigError, FileError, MissingExtraError, OmnidcError
 from omnidc.frame import FrameSource
 from omnidc.pipeline.options import CompleteOptions
@@ -20,24 +20,6 @@ from omnidc.pipeline.sinks import Sink
 from omnidc.pipeline.source import RunListener, RunReport, SinkError
 
 MAX_BLOCKS = 4096  # Ray keeps a record of each block
-
-
-@dataclass(frozen=True)
-class RayOptions:
-    """The cluster and its use. The metadata of a field is for the command line."""
-
-    address: str | None = field(
-        default=None, metadata={"help": 'Ray cluster: "auto", host:port; default: start one on this machine.'}
-    )
-    actors: int = field(default=1, metadata={"help": "Processes that hold the model."})
-    batch_size: int = field(default=1, metadata={"help": "Frames that go to an actor at a time."})
-    cpus_per_actor: float = field(default=1.0, metadata={"help": "Cores that an actor takes."})
-    gpus_per_actor: float = field(default=0.0, metadata={"help": "GPUs that an actor takes."})
-    retries: int = field(default=1, metadata={"help": "How often frames that failed are tried again."})
-
-    def __post_init__(self) -> None:
-        if self.actors < 1 or self.batch_size < 1 or self.cpus_per_actor <= 0 or self.retries < 0:
-            raise ConfigError("Actors, batch size and cores per actor are positive numbers, retries at least 0.")
 
 
 class CompletionActor:
