@@ -46,6 +46,9 @@ class RunOptions(ModelOptions):
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
+    rerun: Path | None = field(
+        default=None, metadata={"help": "Also log to a Rerun recording: FILE.rrd, or spawn, or connect."}
+    )
 
 
 def complete_all(
@@ -64,6 +67,11 @@ def complete_all(
 
     for note in source.notes:
         typer.echo(f"note: {note}")
+    if isinstance(chosen, RunOptions) and chosen.rerun is not None:
+        from omnidc.interop.rerun import RerunSink
+        from omnidc.pipeline.sinks import TeeSink
+
+        sink = TeeSink(sink, RerunSink(chosen.rerun))
     todo = sink.missing(source.names)
     if len(todo) < len(source.names):
         typer.echo(f"{len(source.names) - len(todo)} of {len(source.names)} are done already.")
