@@ -52,7 +52,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setenv("PYTHONPATH", str(Path(omnidc.__file__).parent.parent))
-    monkeypatch.setenv("RAY_DEDUP_LOGS", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # Ray's 15 starves on a machine that is busy otherwise
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ machine. So `--resume` works alike, and a frame whose actor died is computed aga
 
 from __future__ import annotations
 
+import logging
+import math
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -101,7 +103,7 @@ def _connect(ray: Any, options: RayOptions) -> bool:
     try:
         ray.init(
             address=options.address,
-            num_cpus=None if options.address else max(1, round(options.actors * options.cpus_per_actor)),
+            num_cpus=None if options.address else math.ceil(options.actors * options.cpus_per_actor) + 1,
             include_dashboard=False if options.address is None else None,
             log_to_driver=False,
             logging_level="error",
@@ -123,8 +125,8 @@ def _results(
     allow_empty: bool,
 ) -> Iterator[tuple[str, Any]]:
     """Yield each name with what its actor returned, in the order in which they finish."""
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # the run has a bar of its own
     blocks = min(MAX_BLOCKS, -(-len(names) // chosen.batch_size))  # a block is what is lost with an actor
     dataset = ray.data.from_items([{"name": name} for name in names], override_num_blocks=blocks)
     threads = max(1, round(chosen.cpus_per_actor))
@@ -135,8 +137,6 @@ def _results(
         batch_size=chosen.batch_size,
         num_cpus=chosen.cpus_per_actor,
         num_gpus=chosen.gpus_per_actor or None,
-        max_restarts=-1,
-        max_task_retries=-1,
     )
     seen: set[str] = set()
     try:
