@@ -27,23 +27,28 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
     "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy torch"),
-    "__init__": ("errors pipeline", ""),
-    "sensors": ("errors frame geometry io", "cv2 numpy pycolmap rosbags"),
+    "ros": ("errors geometry io", "cv2 cyclonedds numpy"),
+    "sensors": ("errors frame geometry io ros", "cv2 numpy pycolmap rosbags"),
+    "deploy": (
+        "errors frame geometry io pipeline sensors viz",
+        "cv2 fsspec huggingface_hub numpy onnx onnxruntime onnxscript ray torch",
+    ),
+    "__init__": ("deploy errors pipeline", ""),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
         "datasets errors frame geometry integrate io network patterns",
         "cv2 numpy safetensors tomli torch tqdm",
     ),
     "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
-    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 numpy tqdm"),
+    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 numpy rerun tqdm"),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
         "__init__ errors evaluation frame geometry io patterns pipeline",
         "PIL cv2 fastapi numpy pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors training viz "
-        "web",
+        "__init__ datasets deploy errors evaluation frame geometry interop io network pipeline ros scenes sensors "
+        "training viz web",
         "click numpy tqdm typer",
     ),
     "__main__": ("cli", ""),

@@ -82,15 +82,15 @@ def test_page_completes_as_onnxruntime_does(site: str, model: Path, tmp_path: Pa
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(site)
-        page.wait_for_function("document.getElementById('status').textContent.includes('is ready')", timeout=120_000)
+        status = sync_api.expect(page.locator("#status"))
+        status.to_contain_text("is ready", timeout=120_000)
 
         def complete(name: str, scale: str) -> np.ndarray:
             page.set_input_files("#photo", str(tmp_path / "photo.png"))
             page.select_option("#scale", scale)
             page.set_input_files("#sparse", str(tmp_path / name))
-            page.wait_for_function("!document.getElementById('run').disabled")
             page.click("#run")
-            page.wait_for_function("document.getElementById('status').textContent.startsWith('Done')", timeout=120_000)
+            status.to_contain_text("Done in", timeout=120_000)
             with page.expect_download() as download:
                 page.click("#save")
             download.value.save_as(tmp_path / "depth.npy")
@@ -102,13 +102,15 @@ def test_page_completes_as_onnxruntime_does(site: str, model: Path, tmp_path: Pa
         assert np.allclose(complete("sparse.png", "1000"), expected, rtol=5e-3)
 
         page.set_input_files("#sparse", str(tmp_path / "photo.png"))  # no 16-bit file
-        page.wait_for_function("document.getElementById('status').classList.contains('error')")
-        assert "16 bits" in page.inner_text("#status")
+        status.to_contain_text("16 bits")
 
         # Offline once loaded.
-        page.wait_for_function("navigator.serviceWorker.controller !== null", timeout=60_000)
+        for _ in range(600):
+            if page.evaluate("navigator.serviceWorker.controller !== null"):
+                break
+            page.wait_for_timeout(100)
         context.set_offline(True)
         page.reload()
-        page.wait_for_function("document.getElementById('status').textContent.includes('is ready')", timeout=120_000)
+        status.to_contain_text("is ready", timeout=120_000)
         browser.close()
     assert problems == []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MODEL_HELP = '"compact" (bundled), "harmonic" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
-DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1" …')]
+DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
 
 def load_model(model: str | None, device: str) -> DepthCompleter:

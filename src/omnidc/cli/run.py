@@ -23,7 +23,7 @@ class ModelOptions:
     """Which network runs where."""
 
     model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
-    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1" …'})
+    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1", "mps" …'})
 
     @property
     def name(self) -> str:
