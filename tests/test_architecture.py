@@ -21,14 +21,14 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
-    "io": ("errors frame geometry", "OpenEXR PIL laspy numpy plyfile scipy yaml"),
+    "io": ("errors frame geometry", "OpenEXR PIL laspy natsort numpy plyfile scipy trimesh yaml"),
     "integrate": ("errors", "numpy scipy torch"),
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
     "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy torch"),
     "ros": ("errors geometry io", "cv2 cyclonedds numpy"),
-    "sensors": ("errors frame geometry io ros", "cv2 numpy pycolmap rosbags"),
+    "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags"),
     "deploy": (
         "errors frame geometry io pipeline sensors viz",
         "cv2 fsspec huggingface_hub numpy onnx onnxruntime onnxscript ray torch",
@@ -49,7 +49,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "cli": (
         "__init__ datasets deploy errors evaluation frame geometry interop io network pipeline ros scenes sensors "
         "training viz web",
-        "click numpy tqdm typer",
+        "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),
 }

@@ -11,7 +11,7 @@ from posed_views import SIZE, K, turned, wall_views
 
 from omnidc.errors import InputError
 from omnidc.frame import Unit
-from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
+from omnidc.interop.gaussian_splatting import encode_inverse_depth, inverse_depth_scale, write_dn_splatter, write_inria
 from omnidc.interop.nerfstudio import write_nerfstudio
 from omnidc.interop.views import common_unit
 
@@ -96,3 +96,15 @@ def test_the_test_scene_is_a_plane() -> None:
     local = np.linalg.inv(K) @ [u, v, 1.0] * depth[v, u]
     assert (pose[:3, :3] @ local + pose[:3, 3])[2] == pytest.approx(3.0, abs=1e-5)
     assert depth.shape == SIZE
+
+
+def test_pixels_without_depth_have_inverse_depth_zero(tmp_path: Path) -> None:
+    depth = np.full(SIZE, 2.0, np.float32)
+    depth[:, :10] = 0
+    view = replace(wall_views(tmp_path)[0], depth=lambda: depth)
+    scale = inverse_depth_scale([view])
+    stored = encode_inverse_depth(depth, scale)
+    assert (stored[:, :10] == 0).all()
+    np.testing.assert_allclose(stored[:, 10:] / 65536 * scale, 0.5, rtol=1e-4)
+    with pytest.raises(InputError, match="dropped all pixels"):
+        inverse_depth_scale([replace(view, depth=lambda: 0 * depth)])

@@ -17,7 +17,7 @@ from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import read_depth, write_depth
 from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
-from omnidc.pipeline import DepthCompleter
+from omnidc.pipeline import CompleteOptions, DepthCompleter, make_frame
 
 CAMERA = (60.0, 60.0, 31.5, 23.5)
 
@@ -247,14 +247,72 @@ def test_ray_distances_are_converted_and_need_a_camera(harmonic: DepthCompleter)
     assert (result.sparse[measured] < sparse[measured]).all()
 
 
-def test_far_caps_the_result(harmonic: DepthCompleter) -> None:
+def test_clip_depth_caps_the_result(harmonic: DepthCompleter) -> None:
     assert harmonic.complete(*view(), clip_depth=2.5).depth.max() == 2.5
+    with pytest.warns(DeprecationWarning, match="far is now clip_depth"):
+        assert harmonic.complete(*view(), far=2.5).depth.max() == 2.5
 
 
-@pytest.mark.parametrize("options", [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"clip_depth": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"clip_depth": 0.0}, {"max_uncertainty": -1}],
+)
 def test_options_that_make_no_sense_are_refused(harmonic: DepthCompleter, options: dict) -> None:
     with pytest.raises(ConfigError):
         harmonic.complete(*view(), **options)
+
+
+def test_unknown_keywords_are_refused_with_the_known_ones(harmonic: DepthCompleter) -> None:
+    with pytest.raises(ConfigError, match=r"no option 'keepinput'.*keep_input.*depth_scale"):
+        harmonic.complete(*view(), keepinput="hard")
+
+
+def test_frame_and_options_give_what_keywords_give(Tiny: Callable[..., Any]) -> None:
+    completer = DepthCompleter(Tiny())
+    frame = make_frame(*view(), CAMERA)
+    options = CompleteOptions(keep_input="hard", max_long_side=48)
+    by_frame = completer.complete(frame, options)
+    by_keywords = completer.complete(*view(), CAMERA, keep_input="hard", max_long_side=48)
+    np.testing.assert_array_equal(by_frame.depth, by_keywords.depth)
+    np.testing.assert_array_equal(completer.complete_frames([frame], options)[0].depth, by_frame.depth)
+    both = completer.complete(frame, keep_input="hard", max_long_side=48)
+    np.testing.assert_array_equal(both.depth, by_frame.depth)
+    with pytest.raises(ConfigError, match="belongs to make_frame"):
+        completer.complete(frame, ray_depth=True)
+    for given in ((options, {"tile": 64}), (view()[1], {})):
+        with pytest.raises(ConfigError, match="complete\\(frame, options\\)"):
+            completer.complete(frame, given[0], **given[1])
+
+
+def test_mask_removes_measurements_and_result(Tiny: Callable[..., Any]) -> None:
+    image, sparse = view()
+    mask = np.ones(sparse.shape, bool)
+    mask[:, :20] = False
+    outside = sparse.copy()
+    outside[:, :20] = 0
+    completer = DepthCompleter(Tiny())
+    masked = completer.complete(image, sparse, CAMERA, mask=mask)
+    assert (masked.depth[:, :20] == 0).all()
+    np.testing.assert_array_equal(masked.depth[:, 20:], completer.complete(image, outside).depth[:, 20:])
+    assert not masked.sparse[:, :20].any()
+    assert len(masked.points(keep_flying_pixels=True)[0]) == mask.sum()
+    assert masked.metadata()["depth"]["min"] > 0
+    with pytest.raises(InputError, match="mask"):
+        completer.complete(image, sparse, mask=mask[1:])
+
+
+def test_max_uncertainty_drops_pixels(harmonic: DepthCompleter, Tiny: Callable[..., Any]) -> None:
+    completer = DepthCompleter(Tiny())
+    whole = completer.complete(*view(), CAMERA)
+    assert whole.uncertainty is not None
+    limit = float(np.median(whole.uncertainty / whole.depth))
+    strict = completer.complete(*view(), CAMERA, max_uncertainty=limit)
+    dropped = whole.uncertainty > limit * whole.depth
+    assert 0.4 < dropped.mean() < 0.6
+    np.testing.assert_array_equal(strict.depth, np.where(dropped, 0, whole.depth))
+    assert np.isnan(strict.residual[dropped]).all()
+    with pytest.raises(ConfigError, match="gives no uncertainty"):
+        harmonic.complete(*view(), max_uncertainty=0.1)
 
 
 @pytest.mark.parametrize("tile", [None, 64])
@@ -341,3 +399,12 @@ def test_damaged_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None
     path.write_bytes(content)
     with pytest.raises(omnidc.OmnidcError, match=r"a\.safetensors"):
         omnidc.load(path)
+
+
+def test_keep_edges_is_the_old_name_of_keep_flying_pixels(harmonic: DepthCompleter) -> None:
+    result = harmonic.complete(*view(), CAMERA)
+    with pytest.warns(DeprecationWarning, match="keep_flying_pixels"):
+        points, _ = result.points(keep_edges=True)
+    assert len(points) == result.depth.size
+    with pytest.raises(TypeError, match="keep_edge"):
+        result.points(keep_edge=True)

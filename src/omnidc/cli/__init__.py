@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -33,9 +32,7 @@ RENAMED_OPTIONS = {
 class Commands(TyperGroup):
     """The group of all commands, which translates old option names."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # click's types, which some typers bring along
         name, command, rest = super().resolve_command(ctx, args)
         if command is None:
             return name, command, rest

@@ -59,7 +59,7 @@ def _parameter(each: Field[Any], kind: Any) -> inspect.Parameter:
 
 def _choice(name: str, words: tuple[str, ...]) -> Any:
     """Return an enumeration of words; older versions of typer do not know `Literal`."""
-    return Enum(name, {word: word for word in words})  # type: ignore[misc]
+    return Enum(name, {word: word for word in words})
 
 
 def _value(each: Field[Any], value: Any) -> Any:

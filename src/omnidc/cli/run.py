@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
-    from omnidc.pipeline.source import RunListener
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,20 @@ def complete_all(
     if not todo:
         sink.close()
         return
-    with progress() as listener:
+    printer = Printer()
+    try:
         if engine is not None and engine.engine == "ray":
             from omnidc.deploy.ray import complete_with_ray
 
             report = complete_with_ray(
                 source, sink, chosen.model or chosen.name, chosen.device, complete, engine.ray(),
-                allow_empty=allow_empty, listener=listener,
+                allow_empty=allow_empty, listener=printer,
             )  # fmt: skip
         else:
             completer = load_model(chosen.model, chosen.device)
-            report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
+            report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
+    finally:
+        printer.end()
     if report.failed and len(report.names) == 1:
         raise InputError(next(iter(report.failed.values())))
     if len(report.names) > 1:
@@ -100,58 +102,47 @@ def complete_all(
         raise typer.Exit(1)
 
 
-def progress() -> Any:
-    """Return a context with a `RunListener` that prints, under a bar where there are several frames."""
-    import contextlib
-    from collections.abc import Iterator
+class Printer:
+    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
 
-    from tqdm import tqdm
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.is_first = True  # of many frames the first is described, later ones where something is odd
 
-    from omnidc.pipeline.source import RunListener
+    def begin(self, total: int, todo: int) -> None:
+        from tqdm import tqdm
 
-    class Printer(RunListener):
-        bar: Any = None
-        told = False  # the first of many frames is described, later ones where something is odd
+        self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
 
-        def begin(self, total: int, todo: int) -> None:
-            self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
+    def say(self, text: str, err: bool = False) -> None:
+        if self.bar.disable:
+            typer.echo(text, err=err)
+        else:
+            self.bar.write(text)
 
-        def say(self, text: str, err: bool = False) -> None:
-            if self.bar.disable:
-                typer.echo(text, err=err)
-            else:
-                self.bar.write(text)
+    def loaded(self, frame: Frame) -> None:
+        if self.is_first or frame.warnings:
+            describe(frame, self.say)
 
-        def loaded(self, frame: Frame) -> None:
-            if not self.told or frame.warnings:
-                describe(frame, self.say)
+    def completed(self, frame: Frame, completion: Completion) -> None:
+        new = completion.warnings[len(frame.warnings) :]
+        for warning in new:
+            self.say(f"warning: {warning}", err=True)
+        if self.is_first or new:
+            self.say(f"result: {describe_result(completion)}")
+        self.is_first = False
+        self.bar.update(1)
 
-        def completed(self, frame: Frame, completion: Completion) -> None:
-            new = completion.warnings[len(frame.warnings) :]
-            for warning in new:
-                self.say(f"warning: {warning}", err=True)
-            if not self.told or new:
-                self.say(f"result: {describe_result(completion)}")
-            self.told = True
-            self.bar.update(1)
+    def skipped(self, name: str) -> None:
+        self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
+        self.bar.update(1)
 
-        def skipped(self, name: str) -> None:
-            self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
-            self.bar.update(1)
+    def failed(self, name: str, reason: str) -> None:
+        self.bar.update(1)
 
-        def failed(self, name: str, reason: str) -> None:
-            self.bar.update(1)
-
-    @contextlib.contextmanager
-    def context() -> Iterator[RunListener]:
-        printer = Printer()
-        try:
-            yield printer
-        finally:
-            if printer.bar is not None:
-                printer.bar.close()
-
-    return context()
+    def end(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 def describe(frame: Frame, say: Any) -> None:

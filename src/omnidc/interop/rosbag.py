@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from omnidc.geometry.rasterize import Map
 from omnidc.geometry.transforms import Array
 from omnidc.pipeline.sinks import ExportSink, FolderSink, StoredFrame
-from omnidc.sensors.rosbag import Map, write_depth_bag
+from omnidc.sensors.rosbag import write_depth_bag
 
 
 def bag_sink(

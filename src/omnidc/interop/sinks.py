@@ -77,7 +77,11 @@ def _fuse(
 
     views = posed_views(results)
     with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
-        cloud = fuse(views, tolerance, keep_flying_pixels=keep_flying_pixels, progress=lambda name: bar.update(1))
+
+        def step(name: str) -> None:
+            bar.update(1)
+
+        cloud = fuse(views, tolerance, keep_flying_pixels=keep_flying_pixels, progress=step)
     if not len(cloud.points):
         raise InputError(
             f"No point agrees in three views within {tolerance:.0%}; raise --fuse-tolerance or check the poses."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.files import atomic_path
@@ -95,22 +96,7 @@ def find_images(folder: Path, pattern: str = "*") -> list[Path]:
     if not folder.is_dir():
         raise FileError(f"There is no folder {folder}; check the path.")
     found = [path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES]
-    return sorted(found, key=lambda path: natural(path.name))
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """Sort key under which frame2 comes before frame10."""
-    parts: list[tuple[int, int, str]] = []
-    digits = ""
-    for letter in name + "\0":
-        if letter.isdecimal():
-            digits += letter
-            continue
-        if digits:
-            parts.append((0, int(digits), ""))
-            digits = ""
-        parts.append((1, 0, letter))
-    return parts
+    return natsorted(found, key=lambda path: path.name)
 
 
 def read_mask(path: Path, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:

@@ -45,7 +45,7 @@ class DepthCompleter:
         self.name = name or type(network).__name__
 
     @overload
-    def complete(self, image: Frame, sparse: CompleteOptions | None = None) -> Completion: ...
+    def complete(self, image: Frame, sparse: CompleteOptions | None = None, **keywords: Any) -> Completion: ...
 
     @overload
     def complete(self, image: ImageLike, sparse: DepthLike, intrinsics: Any = None, **keywords: Any) -> Completion: ...
@@ -64,12 +64,12 @@ class DepthCompleter:
     ) -> Completion | list[Completion]:
         """Complete one view into a `Completion`, or lists of images and sparse maps into a list of them.
 
-        `complete(frame, options)` takes a `Frame` and `CompleteOptions`. `complete(image, sparse, intrinsics)` takes
-        paths, arrays or tensors; its keywords are the fields of `CompleteOptions` and those of `make_frame`. For lists
-        of views `intrinsics` is one camera, or a list of them.
+        `complete(frame, options)` takes a `Frame` and `CompleteOptions`, or its fields as keywords.
+        `complete(image, sparse, intrinsics)` takes paths, arrays or tensors; its keywords are the fields of
+        `CompleteOptions` and those of `make_frame`. For lists of views `intrinsics` is one camera, or a list of them.
         """
         if isinstance(image, Frame):
-            return self.complete_frames([image], sparse)[0]
+            return self.complete_frames([image], _frame_options(sparse, keywords))[0]
         options, reading = CompleteOptions.split_keywords(keywords)
         if not isinstance(image, list | tuple):
             return self.complete_frames([read_frame(image, sparse, intrinsics, reading)], options)[0]
@@ -232,6 +232,18 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
 def default_model() -> str:
     """ "compact" where its weights are installed, else "harmonic"."""
     return "compact" if PACKAGED["compact"].is_file() else "harmonic"
+
+
+def _frame_options(given: Any, keywords: dict[str, Any]) -> CompleteOptions:
+    """Return the options of a frame: an object, or keywords."""
+    options, unknown = CompleteOptions.split_keywords(keywords)
+    if unknown:
+        raise ConfigError(f"A frame has been read already: {', '.join(unknown)} belongs to make_frame.")
+    if given is None:
+        return options
+    if keywords or not isinstance(given, CompleteOptions):
+        raise ConfigError("Give a frame with CompleteOptions or with keywords: complete(frame, options).")
+    return given
 
 
 def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any]) -> Frame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,14 +66,14 @@ class Completion:
         return np.where((self.sparse > 0) & (self.depth > 0), self.depth - self.sparse, np.nan).astype(np.float32)
 
     def points(
-        self, intrinsics: Any = None, *, keep_flying_pixels: bool = False
+        self, intrinsics: Any = None, *, keep_flying_pixels: bool = False, **renamed: bool
     ) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
         """Points [N, 3] in the camera's frame (x right, y down, z forward) and their colours [N, 3].
 
         Flying pixels at depth edges are left out unless `keep_flying_pixels`.
         """
         camera = self._camera(intrinsics)
-        keep = kept_pixels(self.depth, keep_flying_pixels)
+        keep = kept_pixels(self.depth, _keep_flying(keep_flying_pixels, renamed))
         return unproject(self.depth, camera)[keep], self.image[keep]
 
     def preview(self) -> npt.NDArray[np.uint8]:
@@ -108,7 +109,12 @@ class Completion:
         return {**data, "warnings": list(self.warnings)}
 
     def save(
-        self, path: str | os.PathLike[str], *, scale: float | None = None, keep_flying_pixels: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        scale: float | None = None,
+        keep_flying_pixels: bool = False,
+        **renamed: bool,
     ) -> Path:
         """Write one file by its suffix and return its path.
 
@@ -117,6 +123,7 @@ class Completion:
         """
         path = Path(path)
         suffix = path.suffix.lower()
+        keep_flying_pixels = _keep_flying(keep_flying_pixels, renamed)
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
             _write_picture(path, self.preview())
         elif suffix == ".ply":
@@ -163,6 +170,16 @@ class Completion:
         if self.intrinsics is None:
             raise InputError("Points need the camera: give intrinsics (fx fy cx cy).")
         return self.intrinsics
+
+
+def _keep_flying(keep: bool, renamed: dict[str, bool]) -> bool:
+    """Return `keep`, or the value of its old name `keep_edges`, which works for one release."""
+    if not renamed:
+        return keep
+    if set(renamed) != {"keep_edges"}:
+        raise TypeError(f"unexpected keyword argument {next(iter(renamed))!r}")
+    warnings.warn("keep_edges is now keep_flying_pixels", DeprecationWarning, stacklevel=3)
+    return renamed["keep_edges"]
 
 
 def check_suffix(path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame, LazyFrames, point_warnings
@@ -25,7 +26,7 @@ from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
 from omnidc.io.calibration import Calibration, parse_camera, read_matrix, read_table, read_text
 from omnidc.io.depth import CODECS, read_depth
-from omnidc.io.images import find_images, natural, read_photo
+from omnidc.io.images import find_images, read_photo
 from omnidc.sensors.photo import take_photo
 
 OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
@@ -355,7 +356,7 @@ def stray(folder: Path, options: RgbdOptions) -> Layout:
             poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
     images = {path.stem: path for path in find_images(folder / "rgb")} if (folder / "rgb").is_dir() else {}
     records = []
-    for path in sorted(folder.joinpath("depth").iterdir(), key=lambda p: natural(p.name)):
+    for path in natsorted(folder.joinpath("depth").iterdir(), key=lambda p: p.name):
         if path.suffix.lower() not in CODECS or not path.stem.isdecimal():
             continue
         if images and path.stem not in images:
@@ -439,7 +440,7 @@ def _pairs(colors: Path, depths: Path, rig: Rig, confidences: Path | None = None
     """Match files by stem; by order when no stem is shared and the counts are equal (recorders that write stamps)."""
     images = find_images(colors)
     maps = [path for path in depths.iterdir() if path.suffix.lower() in CODECS] if depths.is_dir() else []
-    maps.sort(key=lambda path: natural(path.name))
+    maps = natsorted(maps, key=lambda path: path.name)
     by_stem = {path.stem: path for path in maps}
     sure = {path.stem: path for path in find_images(confidences)} if confidences is not None else {}
     records = [

@@ -37,19 +37,3 @@ def uncertainty_overlay(
     grey = greyed(image).astype(np.float32)
     red = np.array([230.0, 30.0, 20.0], dtype=np.float32)
     return np.asarray(np.clip(grey * (1 - 0.8 * share) + red * 0.8 * share, 0, 255), dtype=np.uint8)
-
-
-def error_map(
-    depth: npt.NDArray[np.float32],  # [H, W] > 0
-    gt_depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
-    full: float = 0.2,  # relative error of the end of the scale
-) -> Picture:
-    """Signed relative error: blue = too near, white = right, red = too far, black = unknown."""
-    valid = gt_depth > 0
-    error = np.zeros(depth.shape, dtype=np.float64)
-    np.divide(depth - gt_depth, gt_depth, out=error, where=valid)
-    t = np.clip(error / full, -1, 1)[..., None]
-    white, red, blue = (np.array(c, dtype=np.float64) for c in ((255, 255, 255), (200, 30, 30), (40, 70, 200)))
-    out = np.where(t > 0, white + (red - white) * t, white + (blue - white) * -t)
-    out[~valid] = 0
-    return np.asarray(out, dtype=np.uint8)

@@ -58,7 +58,7 @@ class Job:
 
     @property
     def key(self) -> Hashable:
-        return self.inputs.sparse.shape, self.run
+        return self.inputs.image.shape[:2], self.run
 
     def cancel(self) -> None:
         """Leave the queue, or stop at the next layer of the network. Harmless when it is done."""
