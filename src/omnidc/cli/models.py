@@ -16,14 +16,10 @@ DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1"
 
 def load_model(model: str | None, device: str) -> DepthCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
-    from omnidc.deploy.loading import load
+    from omnidc.deploy.loading import default_model, load
 
-    if model is not None:
-        return load(model, device)
-    from omnidc.pipeline import default_model
-
-    name = default_model()
-    if name == "harmonic":
+    name = default_model() if model is None else model
+    if model is None and name == "harmonic":
         typer.echo(
             "note: the weights of the compact network are not installed, so the integrator runs alone "
             "(--model harmonic): smooth depth through the points, blind to the photograph.",

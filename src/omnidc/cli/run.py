@@ -27,7 +27,7 @@ class ModelOptions:
     @property
     def name(self) -> str:
         """The completer's name, known before it is loaded."""
-        from omnidc.pipeline import default_model
+        from omnidc.deploy.loading import default_model
 
         return Path(self.model or default_model()).name
 

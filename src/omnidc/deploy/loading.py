@@ -11,6 +11,15 @@ from omnidc.errors import ConfigError, MissingExtraError
 Runtime = Literal["auto", "torch", "onnx"]
 
 
+def default_model() -> str:
+    """Return "compact" where its weights are installed or torch is absent (`load` says so), else "harmonic"."""
+    if find_spec("torch") is None:
+        return "compact"
+    from omnidc.pipeline import default_model as with_torch
+
+    return with_torch()
+
+
 def load(name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime = "auto") -> Any:
     """Load a model; the result has `complete`.
 

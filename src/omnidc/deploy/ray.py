@@ -19,7 +19,7 @@ from omnidc.errors import ConfigError, FileError, MissingExtraError, OmnidcError
 from omnidc.frame import FrameSource
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.sinks import Sink
-from omnidc.pipeline.source import RunListener, RunReport, SinkError
+from omnidc.pipeline.source import RunListener, RunReport, SilentListener, SinkError
 
 MAX_BLOCKS = 4096  # Ray keeps a record of each block
 
@@ -72,11 +72,12 @@ def complete_with_ray(
         import ray.data
     except ImportError as error:
         raise MissingExtraError("ray", "ray", "Running on a Ray cluster") from error
-    options, chosen, listener = options or CompleteOptions(), ray_options or RayOptions(), listener or RunListener()
+    options, chosen, listener = options or CompleteOptions(), ray_options or RayOptions(), listener or SilentListener()
     report = RunReport(list(source.names))
     todo = sink.missing(source.names)
     listener.begin(len(report.names), len(todo))
     if not todo:
+        listener.end()
         sink.close()
         return report
     started = _connect(ray, chosen)
@@ -92,6 +93,7 @@ def complete_with_ray(
     finally:
         if started:
             ray.shutdown()
+    listener.end()
     sink.close()
     return report
 
