@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import omnidc
 import rclpy
-from omnidc.errors import InputError
-from omnidc.ros.core import CoreOptions, MessageTypes, NodeCore, output_messages
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
+
+import omnidc
+from omnidc.errors import InputError
+from omnidc.ros.core import CoreOptions, MessageTypes, NodeCore, output_messages
 
 PARAMETERS: dict[str, Any] = {
     "model": "compact",
