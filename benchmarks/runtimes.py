@@ -1,9 +1,9 @@
 """Compare the runtimes of a model side by side: an exported ONNX file against torch.
 
-    python benchmarks/runtimes.py MODEL.onnx [--torch compact] [--sizes 240x320,480x640] [--threads 1] [-o runtimes.json]
+    python benchmarks/runtimes.py MODEL.onnx [--torch compact] [--sizes 240x320,480x640] [--threads 1] [-o rows.json]
 
-Prints, for each size, CPU time of both in the same run, their ratio, and the share of pixels that agree to 1e-3. Without
---torch only the ONNX model is timed. Both complete the bundled example, scaled to the size.
+Prints, for each size, CPU time of both in the same run, their ratio, and the share of pixels that agree to 1e-3.
+Without --torch only the ONNX model is timed. Both complete the bundled example, scaled to the size.
 """
 
 from __future__ import annotations
@@ -66,10 +66,8 @@ def main() -> None:
     for word in given.sizes.split(","):
         height, width = (int(side) for side in word.split("x"))
         frame = example((height, width))
-        row: dict[str, Any] = {
-            "size": word,
-            "onnx_ms": 1000 * cpu_seconds(lambda: light.complete(frame), given.repeats),
-        }  # noqa: B023
+        row: dict[str, Any] = {"size": word}
+        row["onnx_ms"] = 1000 * cpu_seconds(lambda: light.complete(frame), given.repeats)  # noqa: B023
         if heavy is not None:
             row["torch_ms"] = 1000 * cpu_seconds(lambda: heavy.complete(frame), given.repeats)  # noqa: B023
             row["torch_over_onnx"] = row["torch_ms"] / row["onnx_ms"]

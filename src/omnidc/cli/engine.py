@@ -29,9 +29,12 @@ class EngineOptions(RayOptions):
 def url_source(image: Path, sparse: Path, intrinsics: Any, reading: dict[str, Any]) -> LazyFrames:
     """Frames of two URLs or folders, or of WebDataset shards where both name the same tar files."""
     from omnidc.deploy import remote
+    from omnidc.errors import ConfigError
 
     first, second = _url(image), _url(sparse)
     if first.endswith(".tar"):
+        if first != second:
+            raise ConfigError("A shard holds images and depth: give the same .tar pattern for both.")
         return remote.shard_source(remote.expand_shards(first), intrinsics, **reading)
     return remote.url_source(first, second, intrinsics, **reading)
 
