@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from omnidc.deploy.runtime import OnnxCompleter
     from omnidc.pipeline import DepthCompleter
 
 MODEL_HELP = '"compact" (bundled), "harmonic" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
@@ -14,7 +15,7 @@ ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HEL
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
 
-def load_model(model: str | None, device: str) -> DepthCompleter:
+def load_model(model: str | None, device: str) -> DepthCompleter | OnnxCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from omnidc.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from omnidc.deploy.runtime import OnnxCompleter
+    from omnidc.pipeline import DepthCompleter
 
 Runtime = Literal["auto", "torch", "onnx"]
 
@@ -20,7 +24,9 @@ def default_model() -> str:
     return with_torch()
 
 
-def load(name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime = "auto") -> Any:
+def load(
+    name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime = "auto"
+) -> DepthCompleter | OnnxCompleter:
     """Load a model; the result has `complete`.
 
     name_or_path: "compact" (bundled), "harmonic" (the integrator alone), a checkpoint, an .onnx file, or

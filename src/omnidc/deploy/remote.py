@@ -292,7 +292,7 @@ def _frame_of_bytes(parts: Sequence[tuple[str, bytes]], intrinsics: Any, name: s
             path.parent.mkdir()
             path.write_bytes(data)
             paths.append(path)
-        return make_frame(*paths, intrinsics, name=name, **reading)
+        return make_frame(paths[0], paths[1], intrinsics, name=name, **reading)
 
 
 def _index(place: Place, shard: str) -> dict[str, tuple[int, int]]:

@@ -4,7 +4,9 @@ ROS 2 mangles names on the wire: the type `sensor_msgs/msg/Image` is `sensor_msg
 `/camera/image_rect` is `rt/camera/image_rect`. Fields and their order are those of the ROS 2 definitions.
 """
 
-# cyclonedds evaluates the annotations of these classes, so they are not postponed here.
+# cyclonedds evaluates the annotations of these classes, so they are not postponed here; its own types are made at run
+# time, where mypy does not follow.
+# mypy: disable-error-code="type-arg,assignment,valid-type,no-untyped-call"
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
