@@ -29,7 +29,7 @@ from tqdm import tqdm
 from omnidc.datasets.mixture import held_out, scenes_of
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.loop import train
 from omnidc.training.manifest import Chosen, write_manifest

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from omnidc.errors import CheckpointError, FileError
 from omnidc.network import checkpoint
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PRESETS, PaperConfig
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.paper import PaperNetwork
 
 Build = Callable[[PaperConfig], PaperNetwork]

@@ -315,27 +315,15 @@ def test_max_uncertainty_drops_pixels(harmonic: DepthCompleter, Tiny: Callable[.
         harmonic.complete(*view(), max_uncertainty=0.1)
 
 
-@pytest.mark.parametrize("tile", [None, 64])
-def test_a_stream_reaches_the_same_depth_in_fewer_iterations(Tiny: Callable[..., Any], tile: int | None) -> None:
-    completer = DepthCompleter(Tiny())
-    stream = completer.stream()
-    frames = [view(96, 128, points=400)] * 3
-    results = [stream.complete(*frame, tile=tile) for frame in frames]
-    alone = completer.complete(*frames[0], tile=tile)
-    assert results[2].details["solver_iterations"] < alone.details["solver_iterations"]
-    np.testing.assert_allclose(results[2].depth, alone.depth, rtol=1e-3)
-    stream.complete(*view(32, 32))  # another size starts afresh
-    stream.reset()
-
-
 def test_a_solve_that_did_not_converge_is_mentioned() -> None:
     class Hasty(HarmonicNetwork):
         def integrate(self, fields, sparse, start=None):  # type: ignore[no-untyped-def]
             x, info = super().integrate(fields, sparse, start)
             info.converged[:] = False
+            info.residuals[-1] = 0.5
             return x, info
 
-    assert any("stopped early" in w for w in DepthCompleter(Hasty()).complete(*view()).warnings)
+    assert any("relative residual" in w for w in DepthCompleter(Hasty()).complete(*view()).warnings)
 
 
 def test_a_network_that_gives_nonsense_is_an_error_not_a_result() -> None:

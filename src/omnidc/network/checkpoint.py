@@ -26,13 +26,15 @@ from omnidc.io.files import atomic_path
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper import PaperNetwork
 from omnidc.network.prior import DepthAnything
 
 # The "architecture" of a configuration: its dataclass (with to_dict and from_dict) and its network. A network keeps its
 # configuration as `.config` and has no tensors outside its state dict.
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
-    "compact": (CompactConfig, CompactNetwork),
+    "compact": (legacy.CompactConfig, legacy.CompactNetwork),  # of 0.1
+    "compact-2": (CompactConfig, CompactNetwork),
     "paper": (PaperConfig, PaperNetwork),
 }
 

@@ -12,7 +12,7 @@ from omnidc.network.config import PaperConfig
 from omnidc.network.dyspn import DySPN
 from omnidc.network.fused import FusedBackbone, FusedDySPN
 from omnidc.network.heads import Backbone
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.interface import Fields, Prediction, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid, median_of_valid
 from omnidc.network.prior import MonocularPrior, normalised_prior
 from omnidc.network.update import UpdateBlock
@@ -24,7 +24,7 @@ LOG_SCALE_CEILING = 10.0
 WEIGHT_FLOOR = 1e-4
 
 
-class PaperNetwork(DepthNetwork):
+class PaperNetwork(StagedNetwork):
     """The network of the paper. A model with `config.prior` needs its `prior` set before it runs."""
 
     def __init__(self, config: PaperConfig, prior: MonocularPrior | None = None) -> None:

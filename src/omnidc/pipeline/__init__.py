@@ -9,7 +9,7 @@ from omnidc.frame import Frame
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
-    from omnidc.pipeline.completer import DepthCompleter, DepthStream, complete, default_model, load
+    from omnidc.pipeline.completer import DepthCompleter, complete, default_model, load
     from omnidc.pipeline.completion import Completion
     from omnidc.pipeline.prepare import make_frame
     from omnidc.pipeline.sinks import FolderSink, Sink
@@ -19,7 +19,6 @@ __all__ = [
     "CompleteOptions",
     "Completion",
     "DepthCompleter",
-    "DepthStream",
     "FolderSink",
     "Sink",
     "complete",
@@ -33,7 +32,6 @@ __all__ = [
 _HOMES = {
     "Completion": "completion",
     "DepthCompleter": "completer",
-    "DepthStream": "completer",
     "FolderSink": "sinks",
     "Sink": "sinks",
     "complete": "completer",
