@@ -51,12 +51,14 @@ def info(stamp: float = 0.0) -> SimpleNamespace:
 class Constant:
     """A completer that returns the median of its measurements, with sky in the first row."""
 
-    def complete(self, image: Any, sparse: Any, intrinsics: Any = None) -> Any:
+    def complete(self, image: Any, sparse: Any, intrinsics: Any = None, sky: str = "mask") -> Any:
         depth = np.full(sparse.shape, np.median(sparse[sparse > 0]), np.float32)
-        sky = np.zeros(sparse.shape, bool)
-        sky[0] = True
+        probability = np.zeros(sparse.shape, np.float32)
+        probability[0] = 0.9
+        if sky == "mask":
+            depth[0] = 0
         confidence = np.where(sparse > 0, 1, np.nan).astype(np.float32)
-        return SimpleNamespace(depth=depth, uncertainty=0.1 * depth, input_confidence=confidence, sky=sky)
+        return SimpleNamespace(depth=depth, uncertainty=0.1 * depth, input_confidence=confidence, sky=probability)
 
 
 TYPES = MessageTypes(*[SimpleNamespace] * 5)

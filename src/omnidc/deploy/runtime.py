@@ -14,22 +14,20 @@ import numpy.typing as npt
 
 from omnidc.deploy.model_info import INPUTS, ModelInfo
 from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, InputError, MissingExtraError
-from omnidc.frame import Frame, Unit
+from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.maps import FloatMap, Maps, working_size
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.prepare import make_frame
 
-FloatMap = npt.NDArray[np.float32]
-
-RESIDUAL_WARNING = 1e-2  # relative residual of the solve above which the user is warned
 FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
 
 
 @dataclass(frozen=True)
-class Maps:
+class Outputs:
     """Outputs of the model for one image at its computed size; None = the model has no such output."""
 
     depth: FloatMap  # [h, w]
@@ -96,7 +94,7 @@ class OnnxCompleter:
         self,
         image: npt.NDArray[np.uint8],  # [h, w, 3], RGB
         sparse: FloatMap,  # [h, w], 0 = none
-    ) -> Maps:
+    ) -> Outputs:
         """Run the model at the size of the image: pad, run, crop."""
         height, width = sparse.shape
         divisor = self.info.size_divisor
@@ -115,60 +113,38 @@ class OnnxCompleter:
         depth = crop("depth")
         assert depth is not None  # `export_onnx` writes no model without it
         residual = float(values["residual"][0]) if "residual" in values else None
-        return Maps(depth, crop("uncertainty"), crop("confidence"), crop("sky"), residual)
+        return Outputs(depth, crop("uncertainty"), crop("confidence"), crop("sky"), residual)
 
     def _complete_frame(self, frame: Frame, options: CompleteOptions) -> Completion:
         sparse = frame.measurements()
-        height, width = self._working_size(frame, options.max_long_side)
+        size = self._working_size(frame, options.max_long_side)
         image, points = frame.image, sparse
-        if (height, width) != sparse.shape:
-            image = np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
-            points = resize_sparse_nearest(sparse, (height, width))
-        maps = self.run(image, points)
-        if not np.isfinite(maps.depth).all():
+        if size != sparse.shape:
+            image = np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA), np.uint8)
+            points = resize_sparse_nearest(sparse, size)
+        out = self.run(image, points)
+        if not np.isfinite(out.depth).all():
             raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
-        depth = enlarge_depth(np.maximum(maps.depth, np.finfo(np.float32).tiny), frame.image)
-        scale = None if maps.uncertainty is None else enlarge(maps.uncertainty, sparse.shape)
-        if options.keep_input == "hard":
-            depth = pass_through(depth, sparse)
-        if options.clip_depth is not None:
-            depth = np.minimum(depth, np.float32(options.clip_depth))
-        if options.max_uncertainty is not None:
-            if scale is None:
-                raise ConfigError(f"The model {self.name} gives no uncertainty: leave out max_uncertainty.")
-            depth = np.where(scale <= options.max_uncertainty * depth, depth, np.float32(0))
-        if frame.mask is not None:
-            depth = np.where(frame.mask, depth, np.float32(0))
-        measured = sparse > 0
-        warnings = frame.warnings
-        if maps.residual is not None and maps.residual > RESIDUAL_WARNING:
-            warnings += (f"The integrator stopped at a relative residual of {maps.residual:.0e}: use with care.",)
-        return Completion(
-            depth=depth,
-            uncertainty=scale,
-            input_confidence=_confidence(maps.confidence, sparse, (height, width)),
-            sparse=sparse,
-            image=frame.image,
-            intrinsics=frame.intrinsics,
-            unit=frame.unit if measured.any() else Unit.RELATIVE,
-            warnings=warnings,
-            details={
-                "model": self.name,
-                "runtime": "onnx",
-                "keep_input": options.keep_input,
-                "unit_reason": frame.unit_reason,
-                "computed_width": width,
-                "computed_height": height,
-            },
+        tiny = np.finfo(np.float32).tiny
+        depth = enlarge_depth(np.maximum(out.depth, tiny), frame.image)
+        maps = Maps(
+            depth=pass_through(depth, sparse) if options.keep_input == "hard" else depth,
+            uncertainty=None if out.uncertainty is None else enlarge(np.maximum(out.uncertainty, tiny), sparse.shape),
+            confidence=_confidence(out.confidence, sparse, size),
+            sky=None if out.sky is None else enlarge(out.sky, sparse.shape),
+            working_size=size,
+            iterations=self.info.iterations or 0,
+            residual=out.residual or 0.0,
         )
+        return Completion.from_maps(frame, maps, options, self.name)
 
     def _working_size(self, frame: Frame, max_long_side: int | None) -> tuple[int, int]:
         """Height and width at which the model runs; never larger than the frame."""
-        limit = self.info.max_side if max_long_side is None else max_long_side
-        factor = 1.0 if limit is None else min(1.0, limit / max(frame.height, frame.width))
-        if self.fixed_size is not None:
-            factor = min(factor, self.fixed_size[0] / frame.height, self.fixed_size[1] / frame.width)
-        return max(1, round(frame.height * factor)), max(1, round(frame.width * factor))
+        height, width = working_size(frame.height, frame.width, max_long_side or self.info.max_side)
+        if self.fixed_size is None:
+            return height, width
+        factor = min(1.0, self.fixed_size[0] / height, self.fixed_size[1] / width)
+        return max(1, int(height * factor)), max(1, int(width * factor))
 
 
 def pass_through(

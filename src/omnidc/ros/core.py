@@ -21,6 +21,7 @@ from omnidc.geometry.surface import drop_flying_pixels, surface_mask
 from omnidc.geometry.transforms import Array, transform
 from omnidc.ros.messages import chain, decode_cloud, decode_depth, decode_image, parse_camera_info, transforms_of
 
+SKY_PROBABILITY = 0.5  # above it a pixel without depth is sky
 QUEUE = 10  # messages of each kind that wait for a partner
 
 Sky = Literal["inf", "depth"]
@@ -35,12 +36,14 @@ class Result(Protocol):
     def uncertainty(self) -> npt.NDArray[np.float32] | None: ...
     @property
     def input_confidence(self) -> npt.NDArray[np.float32]: ...
+    @property
+    def sky(self) -> npt.NDArray[np.float32] | None: ...
 
 
 class Completer(Protocol):
     """What `omnidc.load` returns."""
 
-    def complete(self, image: Any, sparse: Any, intrinsics: Any = None) -> Any: ...
+    def complete(self, image: Any, sparse: Any, intrinsics: Any = None, **keywords: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,8 @@ class NodeCore:
         if camera.distortion is not None:
             picture, K = undistort(picture, K, camera.distortion, camera.fisheye)
         sparse = self._sparse(pair, K, (picture.shape[0], picture.shape[1]))
-        result = self.completer.complete(picture, sparse, K)
+        sky = "mask" if self.options.sky == "inf" else "keep"
+        result = self.completer.complete(picture, sparse, K, sky=sky)
         return self._output(pair.image.header, picture, K, result, with_points)
 
     def _sparse(self, pair: Pair, K: Array, shape: tuple[int, int]) -> Map:
@@ -186,10 +190,9 @@ class NodeCore:
         result: Result,
         with_points: bool,
     ) -> Output:
-        depth = result.depth.astype(np.float32)
-        sky = getattr(result, "sky", None)  # models without this output have no such field
-        if sky is not None and self.options.sky == "inf":
-            depth = np.where(sky, np.float32(np.inf), depth)
+        # REP 118: +Inf is too far to measure, NaN is unknown. Completions have 0 for both.
+        is_sky = np.zeros(result.depth.shape, bool) if result.sky is None else result.sky > SKY_PROBABILITY
+        depth = np.where(result.depth > 0, result.depth, np.where(is_sky, np.inf, np.nan)).astype(np.float32)
         uncertainty = result.uncertainty
         return Output(
             depth=self._image(header, depth),
