@@ -97,8 +97,8 @@ def test_bleeding_is_flagged_and_nothing_lies_before_the_truth(scene: tuple[Dept
         sample = lidar(64)(depth, image, rng)
         at = sample.sparse > 0
         assert np.all(sample.sparse[at] >= 0.99 * depth[at])
-        np.testing.assert_array_equal(sample.noise, at & (sample.sparse - depth > 0.1 * depth))
-        flagged += int(sample.noise.sum())
+        np.testing.assert_array_equal(sample.outlier_mask, at & (sample.sparse - depth > 0.1 * depth))
+        flagged += int(sample.outlier_mask.sum())
     assert flagged > 100
 
 
@@ -135,3 +135,16 @@ def test_more_lines_measure_more_rows() -> None:
     assert counts[0] < counts[1] < counts[2]
     wide = parse("lidar-8(400)")(depth, image, np.random.default_rng(0))
     assert (wide.sparse > 0).sum() > counts[0]
+
+
+def test_tilted_lines_run_obliquely() -> None:
+    """On a wall the slope of a scan line in the picture is the tangent of the tilt."""
+    draws = [draw_lidar(96, 128, 1.0, np.random.default_rng(seed), 16, tilt=(0.3, 0.6)) for seed in range(50)]
+    assert all(0.3 <= abs(draw.roll) <= 0.6 for draw in draws)
+    assert {draw.roll > 0 for draw in draws} == {True, False}
+    depth = np.full((96, 128), 5, np.float32)
+    sparse = scan_from_baseline(
+        depth, replace(STRAIGHT, lines=3, columns=400, roll=0.4, pitch_min=-0.01, pitch_max=0.01)
+    )
+    rows, columns = np.nonzero(sparse)
+    assert np.polyfit(columns, rows, 1)[0] == pytest.approx(np.tan(0.4), abs=0.05)

@@ -198,7 +198,7 @@ def broken(kind: str, tmp_path: Path) -> Any:
         ("outside", InputError, r"outside its folder \(../x.png\)"),
         ("twins", InputError, "differ only in their suffix"),
         ("size", InputError, "32x24 but the model's camera is 64x48"),
-        ("cut", FileError, "cannot be read"),
+        ("cut", FileError, "damaged, truncated"),
     ],
 )
 def test_bad_models_are_refused_in_a_sentence(tmp_path: Path, kind: str, error: type[Exception], words: str) -> None:

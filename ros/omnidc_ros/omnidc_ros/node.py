@@ -13,7 +13,7 @@ from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
 import omnidc
-from omnidc.errors import InputError
+from omnidc.errors import OmnidcError
 from omnidc.ros.core import CoreOptions, MessageTypes, NodeCore, output_messages
 
 PARAMETERS: dict[str, Any] = {
@@ -62,7 +62,7 @@ class CompletionNode(Node):
             return
         try:
             output = self.core.process(pair, with_points=self.outputs["points"].get_subscription_count() > 0)
-        except InputError as error:
+        except OmnidcError as error:
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
             return
         for name, message in output_messages(output):

@@ -33,5 +33,5 @@ def export(
         if len(words) != 2 or not all(word.isdecimal() for word in words):
             raise ConfigError(f"--size is HEIGHTxWIDTH such as 480x640, not {size!r}.")
         fixed = (int(words[0]), int(words[1]))
-    report = export_network(load(model, "cpu").network, output, iterations, ExportOptions(fixed))
+    report = export_network(load(model, "cpu").network, output, iterations, ExportOptions(fixed, "torchscript"))
     typer.echo(f"wrote {report.path}: {report.nodes} nodes, {report.megabytes:.1f} MB, in {report.seconds:.0f} s")

@@ -14,7 +14,10 @@ from omnidc.pipeline.options import CompleteOptions
 if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
-    from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline import Completion, DepthCompleter, Sink
+
+
+VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,16 @@ class RunOptions(ModelOptions):
     rerun: Path | None = field(
         default=None, metadata={"help": "Also log to a Rerun recording: FILE.rrd, or spawn, or connect."}
     )
+    verify: bool = field(
+        default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
+    )
 
 
 def complete_all(
     source: FrameSource,
     sink: Sink,
     complete: CompleteOptions,
-    chosen: ModelOptions,
+    chosen: RunOptions,
     *,
     output: Path,
     allow_empty: bool = True,
@@ -66,7 +72,7 @@ def complete_all(
 
     for note in source.notes:
         typer.echo(f"note: {note}")
-    if isinstance(chosen, RunOptions) and chosen.rerun is not None:
+    if chosen.rerun is not None:
         from omnidc.interop.rerun import RerunSink
         from omnidc.pipeline.sinks import TeeSink
 
@@ -77,7 +83,9 @@ def complete_all(
     if not todo:
         sink.close()
         return
-    printer = Printer()
+    local = engine is None or engine.engine == "local"
+    completer = load_model(chosen.model, chosen.device) if local or chosen.verify else None
+    printer = Printer(completer if chosen.verify else None)
     try:
         if engine is not None and engine.engine == "ray":
             from omnidc.deploy.ray import complete_with_ray
@@ -87,7 +95,7 @@ def complete_all(
                 allow_empty=allow_empty, listener=printer,
             )  # fmt: skip
         else:
-            completer = load_model(chosen.model, chosen.device)
+            assert completer is not None
             report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
     finally:
         printer.end()
@@ -105,7 +113,8 @@ def complete_all(
 class Printer:
     """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
 
-    def __init__(self) -> None:
+    def __init__(self, doctor: DepthCompleter | None = None) -> None:
+        self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd
 
@@ -131,6 +140,10 @@ class Printer:
         if self.is_first or new:
             self.say(f"result: {describe_result(completion)}")
         self.is_first = False
+        if self.doctor is not None and frame.measurements().any():
+            from omnidc.diagnose import as_lines, diagnose
+
+            self.say("\n".join(as_lines(diagnose(frame, self.doctor, folds=VERIFY_FOLDS))))
         self.bar.update(1)
 
     def skipped(self, name: str) -> None:

@@ -12,14 +12,16 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from omnidc.deploy.compact_export import compact_export
 from omnidc.deploy.model_info import INPUTS, OUTPUTS, ModelInfo
 from omnidc.errors import ConfigError, MissingExtraError
 from omnidc.io.files import atomic_path
+from omnidc.network.compact import CompactNetwork
 
 OPSET = 18
 MAX_CELLS = 512  # largest height and width that the exporter reasons about, in units of `size_divisor`
@@ -89,27 +91,18 @@ def export_onnx(
     return ExportReport(path, len(model.graph.node), path.stat().st_size / 1e6, seconds)
 
 
-@runtime_checkable
-class Exportable(Protocol):
-    """A network with a form that exports."""
-
-    def export_module(self, iterations: int | None) -> tuple[nn.Module, ModelInfo, Sequence[str]]:
-        """Return forward(image, sparse) → tensors, its metadata, and the names of the tensors."""
-        ...
-
-
 def export_network(
     network: nn.Module, path: Path, iterations: int | None = None, options: ExportOptions | None = None
 ) -> ExportReport:
     """Write a network of this package; `iterations` of its solver, None = what the network suggests."""
     if iterations is not None and iterations < 1:
         raise ConfigError(f"--iterations is a positive number, not {iterations}.")
-    if not isinstance(network, Exportable):
-        raise ConfigError(
-            f"The network {type(network).__name__} has no form that exports to ONNX; choose another model."
-        )
-    module, info, outputs = network.export_module(iterations)
-    return export_onnx(module, path, info, outputs, options)
+    if not isinstance(network, CompactNetwork):
+        name = type(network).__name__
+        raise ConfigError(f"The network {name} has no form that exports to ONNX; choose another model.")
+    module, info, outputs = compact_export(network, iterations)
+    # "dynamo" takes minutes for an unrolled solver.
+    return export_onnx(module, path, info, outputs, options or ExportOptions(exporter="torchscript"))
 
 
 def _traced_size(divisor: int) -> tuple[int, int]:

@@ -46,7 +46,10 @@ def intrinsics_matrix(
     what: str,
 ) -> Array:
     """Return a checked 3×3 pinhole matrix; `what` names it in the message."""
-    matrix = np.asarray(values, dtype=np.float64)
+    try:
+        matrix = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no camera matrix: it holds a value that is no number.") from error
     if matrix.ndim == 1 and matrix.size in (9, 16):
         matrix = matrix.reshape(round(matrix.size**0.5), -1)
     try:

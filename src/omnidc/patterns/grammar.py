@@ -12,7 +12,9 @@
     lidar · lidar(8~64)         LiDAR beside the camera, 4–128 lines unless given ("velodyne" is the release's word)
     lidar-16 · lidar-16(400)    the deterministic scan of the evaluation, 200 columns unless given
     radar · radar(20~100)       few points, poor angle, ghosts
+    lidar(16, tilt=0.2~0.8)     … its lines oblique in the picture by so many radians
     camera                      a depth camera: dense, with holes at glass, dark and edges
+    phone · phone(48~192)       a phone's LiDAR: a fine grid of so many rows, smooth at edges
     tof · tof(8) · tof(8~64)    a coarse grid of so many rows, quantised
     dense                       every known pixel
 
@@ -24,6 +26,13 @@
     blocks(1~8, 0.05~0.3)       … in several
     crop(0.4~0.9)               no measurement beyond the nearest 40–90 % of the scene
     crop(near=0.1~0.3)          … and none nearer than the nearest 10–30 %
+    clusters(0.05~0.5)          only that part of the measurements stays, in patches
+    materials(1~3)              holes, or depths from behind, in so many evenly colored regions; black ones lost
+    mixed(0~0.5, second=0~0.3)  that part of those at depth edges is of the other surface or between; second returns
+    spikes(1~5)                 so many single measurements 1.5–10 times too near or too far
+    speckle(0~0.02)             spots of any depth, that part of the pixels
+    ghosts(0~0.1)               that part of the measurements, in patches, 1.15–3 times too far
+    hidden(0~0.5)               that part of those with a surface farther away nearby has its depth, in patches
 
 `a~b` is drawn evenly and includes both ends, `a~~b` evenly in the logarithm. A modifier without a source acts on
 "0.7%": "hole" is "0.7% & hole". Modifiers that take away may leave nothing where there were few points.
@@ -43,9 +52,9 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import ConfigError
-from omnidc.patterns import holes, keypoints, lidar, noise, radar, scatter, tof
+from omnidc.patterns import boundary, holes, keypoints, lidar, noise, radar, regions, scatter, tof
 from omnidc.patterns.numbers import Span, fraction, whole
-from omnidc.patterns.sample import Depth, Image, Modifier, Pattern, SparseSample, checked, exact
+from omnidc.patterns.sample import Depth, Image, Modifier, Pattern, SparseSample, sample_at, sanitize
 
 BASE = "0.7%"  # the source of a modifier that stands alone
 
@@ -57,12 +66,12 @@ WEIGHT = re.compile(rf"({NUMBER})\s*\*\s*(.+)", re.DOTALL)
 
 def dense() -> Pattern:
     """Pattern: every pixel whose depth is known."""
-    return lambda depth, image, rng: exact(checked(depth), checked(depth) > 0)
+    return lambda depth, image, rng: sample_at(sanitize(depth), sanitize(depth) > 0)
 
 
-def fixed(value: Span | int, what: str, least: int = 1) -> int:
+def fixed(value: Span | int, what: str, least: int = 1, most: int = 10**6) -> int:
     """A number of things that is not drawn per frame."""
-    number = whole(value, what, least)
+    number = whole(value, what, least, most)
     if number.low != number.high:
         raise ConfigError(f"{what} must be one number, not a range.")
     return round(number.low)
@@ -86,6 +95,7 @@ SOURCES: dict[str, Callable[..., Pattern]] = {
     "radar": radar.radar,
     "camera": holes.depth_camera,
     "tof": tof.tof,
+    "phone": tof.phone,
     "dense": dense,
 }
 MODIFIERS: dict[str, Callable[..., Modifier]] = {
@@ -94,7 +104,14 @@ MODIFIERS: dict[str, Callable[..., Modifier]] = {
     "drop": noise.dropout,
     "hole": holes.hole,
     "blocks": holes.blocks,
-    "crop": holes.crop,
+    "crop": holes.limit_range,
+    "clusters": regions.clusters,
+    "materials": regions.materials,
+    "mixed": boundary.mixed,
+    "spikes": noise.spikes,
+    "speckle": noise.speckle,
+    "ghosts": regions.ghosts,
+    "hidden": regions.hidden,
 }
 RELEASED = {"lidar", "velodyne", "noise"}  # those that take the switch, besides keypoints and random points
 NOISY = {"random", "sift", "orb"}  # those that the mix's `noise` applies to; the others make their own
@@ -113,7 +130,7 @@ class Mixture:
     def __call__(self, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         # One term needs no draw: its results then depend on the seed alone, not on how it was written.
         which = 0 if len(self.terms) == 1 else int(rng.choice(len(self.terms), p=self.weights))
-        return self.terms[which](checked(depth), image, rng)
+        return self.terms[which](sanitize(depth), image, rng)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return parse, (self.text, self.noise, self.released)
@@ -172,7 +189,8 @@ def build_source(name: str, number: int | None, arguments: str, released: bool, 
 
 
 def scan_lines(columns: Span | int = 200, *, lines: int) -> Pattern:
-    return lidar.lidar_scan(lines, fixed(columns, "columns of lidar-N"))
+    lines = fixed(lines, "lines of lidar-N", most=lidar.MAX_LINES)
+    return lidar.lidar_scan(lines, fixed(columns, "columns of lidar-N", most=lidar.MAX_COLUMNS))
 
 
 def parse_modifier(text: str, released: bool) -> Modifier:

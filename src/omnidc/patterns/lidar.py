@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnidc.patterns.fill import nnfill, spread
-from omnidc.patterns.numbers import Number, Span, whole
-from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
+from omnidc.patterns.numbers import Number, Span, span, whole
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outlier, median_depth, sample_at, sanitize
 from omnidc.patterns.scatter import fallback
 from omnidc.patterns.zbuffer import nearest_into
 
 YAW = np.pi / 2.1  # half the horizontal field of view, radians
 EVALUATION_PITCH = 0.5  # half the vertical one of the evaluation's scanner
+MAX_LINES, MAX_COLUMNS = 1024, 4096  # of a scanner; 100 MB of rays
 MARGIN = 0.25  # the sensor's canvas is wider than the picture by this part of it, on every side
 
 
@@ -55,10 +56,10 @@ def lidar_scan(lines: int, columns: int = 200) -> Pattern:
     """Pattern: the deterministic LiDAR-N of the evaluation; every hit pixel has its true depth."""
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         hit = np.zeros(depth.shape, np.bool_)
         hit[tuple(scan_pixels(depth.shape[0], depth.shape[1], lines, columns))] = True
-        return exact(depth, hit)
+        return sample_at(depth, hit)
 
     return draw
 
@@ -87,6 +88,7 @@ def draw_lidar(
     rng: np.random.Generator,
     lines: Number | None = None,
     released: bool = False,
+    tilt: Number | None = None,
 ) -> LidarDraw:
     """Camera, sensor and baseline at random: 4–128 lines, and a camera that may see any part of the scan.
 
@@ -111,9 +113,9 @@ def draw_lidar(
         cy=cy,
         pitch_min=pitch_min,
         pitch_max=pitch_max,
-        lines=whole(lines, "The number of lines").integer(rng),
+        lines=whole(lines, "The number of lines", most=MAX_LINES).integer(rng),
         columns=(Span(400, 999) if released else Span(100, 1000, log=True)).integer(rng),
-        roll=0.0 if released else rng.uniform(-0.05, 0.05),
+        roll=0.0 if released else rng.uniform(-0.05, 0.05) if tilt is None else sign * span(tilt).draw(rng),
         background=not released and rng.random() < 0.5,
     )
 
@@ -159,22 +161,24 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False, un
     return np.where((depth > 0) & (back >= (1 - slack) * depth), back, np.float32(0))
 
 
-def lidar(lines: Number | None = None, released: bool = False) -> Pattern:
+def lidar(lines: Number | None = None, tilt: Number | None = None, released: bool = False) -> Pattern:
     """Pattern: LiDAR beside the camera, everything about it drawn per frame; `lines` 4–128 unless given.
+
+    `tilt`: angle in radians by which the lines are seen obliquely, to either side; 0 to 0.05 unless given.
 
     Background that bleeds onto foreground is flagged. Where the scan meets nothing, 1000 random points,
     density-matched.
     """
     if lines is not None:
-        whole(lines, "The number of lines")  # complains now, not at the first frame
+        whole(lines, "The number of lines", most=MAX_LINES)  # complains now, not at the first frame
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         unit = median_depth(depth)
-        settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released)
+        settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released, tilt)
         sparse = scan_from_baseline(depth, settings, released, unit)
         if not sparse.any():
             return fallback(depth, rng, released)
-        return SparseSample(sparse, wrong(sparse, depth, released))
+        return SparseSample(sparse, is_outlier(sparse, depth, released))
 
     return draw

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
+from omnidc.io.untrusted import check_pixels
 
 HEADER = struct.Struct("<iff")  # kind of compression (unused by readers), a, b
-MAX_PIXELS = 1 << 28  # larger sizes are damage, not images
 
 
 def decode_compressed_depth(
@@ -50,6 +50,8 @@ def decode_compressed_depth(
 
 
 def _decode_png(stream: bytes) -> npt.NDArray[np.uint16]:
+    if len(stream) >= 24:  # the size is in the first chunk
+        check_pixels(*struct.unpack_from(">II", stream, 16), "A compressed depth image")
     decoded = cv2.imdecode(np.frombuffer(stream, np.uint8), cv2.IMREAD_UNCHANGED)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 2:
         raise InputError("A compressed depth image holds no 16-bit PNG; record or publish it again.")
@@ -65,7 +67,8 @@ def decode_rvl(
         raise broken
     width, height = struct.unpack_from("<II", stream)
     total = width * height
-    if not 0 < total <= MAX_PIXELS:
+    check_pixels(width, height, "A compressed depth image")
+    if total == 0:
         raise broken
     words = np.frombuffer(stream, "<u4", (len(stream) - 8) // 4, 8)
     groups = ((words[:, None] >> np.arange(28, -1, -4, dtype=np.uint32)) & 15).astype(np.int64).ravel()

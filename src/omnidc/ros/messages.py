@@ -5,17 +5,20 @@ Depth images follow REP 118: 16UC1 holds millimeters (0 = none), 32FC1 meters (N
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from omnidc.errors import InputError
 from omnidc.geometry.camera import Picture, intrinsics_matrix
 from omnidc.geometry.rasterize import Map
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion
 from omnidc.io.calibration import Calibration
+from omnidc.io.untrusted import check_pixels
 from omnidc.ros.compressed_depth import decode_compressed_depth
 
 
@@ -27,6 +30,7 @@ def pixel_rows(
     height, width, step = int(message.height), int(message.width), int(message.step)
     if height == 0 or width == 0:
         raise InputError(f"An image of the topic is empty ({width}x{height} pixels); check the camera driver.")
+    check_pixels(width, height, "An image of the topic")
     data = np.frombuffer(bytes(message.data), np.uint8)
     if step < width * pixel_bytes or data.size < height * step:
         raise InputError(
@@ -39,6 +43,11 @@ def pixel_rows(
 def decode_image(message: Any) -> Picture:
     """Return an Image or CompressedImage message as RGB."""
     if hasattr(message, "format"):
+        try:
+            with Image.open(io.BytesIO(bytes(message.data))) as header:
+                check_pixels(*header.size, "A compressed image of the topic")
+        except OSError as error:
+            raise InputError(f"A compressed image of the topic ({message.format}) cannot be decoded.") from error
         decoded = cv2.imdecode(np.frombuffer(bytes(message.data), np.uint8), cv2.IMREAD_COLOR)
         if decoded is None:
             raise InputError(f"A compressed image of the topic ({message.format}) cannot be decoded.")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnidc.errors import ConfigError, InputError, MissingExtraError
+from omnidc.errors import ConfigError, MissingExtraError, OmnidcError
 from omnidc.ros.core import Completer, CoreOptions, MessageTypes, NodeCore, output_messages
 
 REPORT_SECONDS = 5.0
@@ -135,7 +135,7 @@ class DdsNode:
             return False
         try:
             output = self.core.process(pair, with_points=self._has_readers("points"))
-        except InputError:
+        except OmnidcError:
             self.counts.failed += 1
             raise
         for name, message in output_messages(output):
@@ -156,7 +156,7 @@ class DdsNode:
         while True:
             try:
                 self.spin_once()
-            except InputError as error:  # one bad message must not end a robot's node; each new sentence is reported
+            except OmnidcError as error:  # one bad message must not end a robot's node; each new sentence is reported
                 if str(error) != problem:
                     problem = str(error)
                     report(f"warning: {problem}")

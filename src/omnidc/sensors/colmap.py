@@ -23,7 +23,10 @@ from omnidc.frame import Frame, LazyFrames, Unit, point_warnings
 from omnidc.geometry.camera import Picture
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
+from omnidc.io.colmap_model import read_model
 from omnidc.io.images import SUFFIXES, read_photo
+from omnidc.io.sandbox import Answer, Sandbox
+from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.photo import mask_of
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
@@ -178,13 +181,23 @@ def _check_camera_names(folder: Path) -> None:
     if (folder / "cameras.bin").is_file() or not text.is_file():
         return
     known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
-    for line in text.read_text(encoding="utf-8").splitlines():
+    for line in read_text(text).splitlines():
         words = line.split()
         if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
             raise InputError(
                 f"{text} uses the camera model {words[1]!r}, which COLMAP does not know; "
                 "convert it to OPENCV or another model of COLMAP's list."
             )
+
+
+BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
+
+
+def try_model(folder: Path) -> Answer:
+    """Read a model and forget it; runs in a sandbox."""
+    with untrusted(folder, "a COLMAP model", "copy it again"):
+        _pycolmap().Reconstruction(str(folder))
+    return {}, []
 
 
 def open_model(
@@ -199,10 +212,17 @@ def open_model(
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
     _check_camera_names(folder)
+    # pycolmap accepts cut files, and ends or hangs the process on some others: our own reader checks every record,
+    # and a child process that may die tries pycolmap first.
+    read_model(folder)
+    trial = Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
     try:
+        size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+        trial.call("try_model", folder, timeout=60 + size / BYTES_PER_SECOND)
+    finally:
+        trial.close()
+    with untrusted(folder, "a COLMAP model", "copy it again"):
         reconstruction = pycolmap.Reconstruction(str(folder))
-    except Exception as error:  # pycolmap raises whatever its C++ side threw
-        raise FileError(f"The COLMAP model in {folder} cannot be read: {' '.join(str(error).split())}") from error
     if reconstruction.num_reg_images() == 0:
         raise InputError(f"The COLMAP model in {folder} has no registered images; run COLMAP's mapper first.")
     result = ColmapModel(reconstruction, images, filters or Filters(), masks)
