@@ -9,7 +9,6 @@ from omnidc.deploy.fixed_solver import integrate_fixed
 from omnidc.deploy.model_info import OUTPUTS, ModelInfo
 from omnidc.integrate import SolveInfo
 from omnidc.network.compact import SIZE_DIVISOR, CompactNetwork
-from omnidc.network.prefill import Prefill
 
 
 class _FixedCompact(CompactNetwork):
