@@ -370,7 +370,7 @@ def pattern() -> Target:
 
 def uniformat() -> Target:
     def make(folder: Path) -> list[Path]:
-        values = {"rgb": np.zeros((3, HEIGHT, WIDTH), np.float32), "gt": depth_map()[None], "K": np.array(K)}
+        values = {"rgb": np.zeros((HEIGHT, WIDTH, 3), np.uint8), "gt": depth_map(), "K": np.array(K)}
         np.savez(folder / "000000.npz", **values)
         return [folder / "000000.npz"]
 

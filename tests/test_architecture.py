@@ -41,7 +41,11 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     ),
     "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
     "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
-    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 numpy rerun tqdm"),
+    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 natsort numpy rerun tqdm"),
+    "splatting": (
+        "errors evaluation frame geometry interop io pipeline sensors viz",
+        "cv2 gsplat numba numpy scipy torch",
+    ),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
         "__init__ errors evaluation frame geometry io patterns pipeline",
@@ -49,7 +53,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     ),
     "cli": (
         "__init__ datasets deploy diagnose errors evaluation frame geometry interop io network pipeline ros scenes "
-        "sensors training viz web",
+        "sensors splatting training viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),

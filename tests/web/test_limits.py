@@ -266,6 +266,13 @@ def test_host_allowed_by_name_is_served(client_of: Any) -> None:
         assert client.get("/healthz", headers={"Host": host}).status_code == status
 
 
+def test_origin_of_an_allowed_host_is_served(client_of: Any) -> None:
+    """A proxy may pass its own name for the server on, not the one that the browser used."""
+    client = client_of(allowed_hosts=("depth.example",))
+    for origin, status in (("https://depth.example", 200), ("https://evil.example", 403), ("https://localhost:1", 403)):
+        assert client.get("/healthz", headers={"Host": "localhost", "Origin": origin}).status_code == status
+
+
 LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
 

@@ -66,8 +66,20 @@ app = typer.Typer(
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
 COMMANDS: tuple[str, ...] = (
-    *("complete", "sensors", "doctor", "live", "ros2", "web", "evaluate", "train", "scenes", "data", "convert"),
-    *("export", "hub"),
+    "complete",
+    "sensors",
+    "doctor",
+    "splat",
+    "live",
+    "ros2",
+    "web",
+    "evaluate",
+    "train",
+    "scenes",
+    "data",
+    "convert",
+    "export",
+    "hub",
 )
 
 

@@ -16,7 +16,7 @@ Matrix = npt.NDArray[np.float64]
 
 CALIBRATION = "calibration"
 DISPLACED, ALIGNED = 3.0, 2.0  # pixels, RMS over the depth edges: reported above the former, fine below the latter
-ALARM_GIVEN, ALARM_RIVAL = 2.0, 0.6  # standard errors by which the best transform must lead, see `Alignment`
+ALARM_GIVEN, ALARM_RIVAL = 2.0, 1.0  # standard errors by which the best transform must lead, see `Alignment`
 OK_RIVAL = 1.0
 
 
@@ -45,6 +45,7 @@ def check_calibration(
     interval = f"{alignment.displacement:.1f} px ({alignment.low:.1f} to {alignment.high:.1f})"
     if (
         alignment.displacement > DISPLACED
+        and alignment.low > ALIGNED
         and alignment.margin_given > ALARM_GIVEN
         and alignment.margin_rival > ALARM_RIVAL
     ):

@@ -56,8 +56,8 @@ class Neighborhood:
         chosen = rng.choice(len(log), min(SAMPLED, len(log)), replace=False)
         # A plain tree: there are few queries, and balancing the tree would cost more than it saves.
         tree = cKDTree(position, compact_nodes=False, balanced_tree=False)
-        distance, index = tree.query(position[chosen], k=NEIGHBORS + 1)
-        return cls(log[chosen], log[index[:, 1:]], distance[:, 1:])
+        distance, index = (np.asarray(found)[:, 1:] for found in tree.query(position[chosen], k=NEIGHBORS + 1))
+        return cls(log[chosen], log[index], distance)
 
     @property
     def difference(self) -> Values:
@@ -160,8 +160,8 @@ def check_sky(
         )
     log = np.log(sparse[rows, columns].astype(np.float64))
     position = np.stack([columns, rows], axis=1)
-    _, nearest = cKDTree(position).query(position, k=2)
-    rough = float(np.median(np.abs(log[nearest[:, 1]] - log)))
+    nearest = np.asarray(cKDTree(position).query(position, k=2)[1])[:, 1]
+    rough = float(np.median(np.abs(log[nearest] - log)))
     _, counts = np.unique(log, return_counts=True)
     saturated = float(counts.max() / len(log))
     numbers = {"points": float(len(rows)), "roughness": rough, "same_depth": saturated, "sky": share}

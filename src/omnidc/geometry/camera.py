@@ -68,6 +68,25 @@ def scale_intrinsics(
     return S @ K
 
 
+def centered_crop(
+    K: Array,  # [3, 3], pixel centres at integers
+    size: tuple[int, int],  # height, width
+) -> tuple[int, int, int, int]:
+    """Return top, left, height and width of the largest crop with the principal point in its middle (to ¼ pixel)."""
+    found = []
+    for center, length in ((K[1, 2], size[0]), (K[0, 2], size[1])):
+        excess = round(2 * (center + 0.5) - length)  # pixels that the far side lacks
+        start, kept = max(0, excess), length - abs(excess)
+        if kept < length / 2:
+            raise InputError(
+                f"The principal point ({K[0, 2]:.0f}, {K[1, 2]:.0f}) lies far from the middle of {size[1]}x{size[0]} "
+                "pixels, so that centring would cut off more than half of the picture; use another export."
+            )
+        found.append((start, kept))
+    (top, height), (left, width) = found
+    return top, left, height, width
+
+
 def rays(shape: tuple[int, int], intrinsics: npt.NDArray[Any]) -> Array:
     """K⁻¹ (u, v, 1) for every pixel, [H, W, 3] with z = 1."""
     v, u = np.mgrid[: shape[0], : shape[1]].astype(np.float64)

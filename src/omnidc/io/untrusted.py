@@ -106,7 +106,7 @@ def check_pixels(width: int, height: int, path: StrPath) -> None:
     limit = _LIMITS.get().pixels
     if width * height > limit:
         raise TooLargeFileError(
-            f"{path} has {width}x{height} pixels, more than the {limit / 1e6:g} megapixels that are read: shrink it."
+            f"{path} has {width}x{height} pixels, more than the {limit / 1e6:.3g} megapixels that are read: shrink it."
         )
 
 

@@ -18,7 +18,8 @@ from types import FrameType
 from typing import Any
 
 from omnidc.errors import InputError, OmnidcError
-from omnidc.training.config import TrainConfig, phase_configs, to_tables
+from omnidc.training.config import TrainConfig, to_tables
+from omnidc.training.phases import phase_configs
 
 GRACE = 60.0  # seconds that processes have to end after one of them failed
 POLL = 0.2  # seconds
@@ -64,9 +65,13 @@ def launch(job: str, config: TrainConfig, folder: Path, *, resume: bool = False,
         command = [sys.executable, "-m", "omnidc.training.worker", job, str(file), str(folder), *flags]
         _run_all(lambda rank, port: _start(command, rank, count, port, work / f"{rank}.pickle"), count)
         results = [_read(work / f"{rank}.pickle") for rank in range(count)]
-    for result in results:
-        if isinstance(result, Failure):
-            raise KeyboardInterrupt if result.interrupted else OmnidcError(result.message)
+    for failure in (result for result in results if isinstance(result, Failure)):
+        raise KeyboardInterrupt if failure.interrupted else OmnidcError(failure.message)
+    if None in results:
+        raise InputError(
+            "A training process ended without a result (killed, or out of memory?): "
+            "the same command goes on from the last checkpoint."
+        )
     return results[0]
 
 
@@ -118,10 +123,8 @@ def _run_all(start: Callable[[int, int], subprocess.Popen[bytes]], count: int) -
 
 
 def _read(path: Path) -> Any:
+    """Return what a process left behind; None if it ended without a result."""
     try:
         return pickle.loads(path.read_bytes())
     except (OSError, EOFError, pickle.UnpicklingError):
-        raise InputError(
-            "A training process ended without a result (killed, or out of memory?): "
-            "the same command goes on from the last checkpoint."
-        ) from None
+        return None

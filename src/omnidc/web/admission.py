@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from starlette.requests import HTTPConnection
@@ -62,6 +63,15 @@ class Exchange:
             raise BusyError(retry_after)
         budget.used += size
         self._reserved += size
+
+    def hand_over(self) -> Callable[[], None]:
+        """Keep what was reserved beyond the end of the exchange, until the returned function is called."""
+        budget, kept, self._reserved = self._budget, self._reserved, 0
+
+        def release() -> None:
+            budget.used -= kept
+
+        return release
 
     def release(self) -> None:
         """Give everything back."""

@@ -172,6 +172,9 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
     app.add_exception_handler(CancelledError, _explain)
     app.add_exception_handler(Exception, _apologize)
     _add_service(app, shared)
+    from omnidc.web.async_jobs import add_jobs
+
+    add_jobs(app, shared)
     if settings.page:
         from omnidc.web.page import add_page
 

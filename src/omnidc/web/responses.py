@@ -86,7 +86,7 @@ def as_json(result: Completion) -> Body:
             text += f'"{name}": null, '
             continue
         text += f'"{name}": {{"shape": {json.dumps(values.shape)}, "dtype": "float32", "base64": "'
-        parts += [text.encode(), memoryview(np.ascontiguousarray(values, "<f4")).cast("B")]
+        parts += [text.encode(), np.ascontiguousarray(values, "<f4").data.cast("B")]
         text = '"}, '
     parts.append(text.removesuffix(", ").encode() + b"}}")
     length = sum(len(part) if isinstance(part, bytes) else 4 * -(-len(part) // 3) for part in parts)

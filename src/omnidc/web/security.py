@@ -9,7 +9,6 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,8 +21,6 @@ POLICY = (
     "frame-ancestors 'none'"
 )
 OPEN = ("/healthz", "/readyz")  # without a key
-
-
 GRACE = 1.0  # seconds in which a route may itself answer that its time is over
 
 
@@ -79,26 +76,27 @@ class SecurityMiddleware:
         if self.settings.hosts and host not in self.settings.hosts:
             # A page of another site that made its name point here (DNS rebinding) ends at this line.
             return 421, "This server does not answer to this host name: see --allowed-host.", {}
-        if _is_foreign(headers, scope["method"]):
+        if self._is_foreign(headers, scope["method"]):
             return 403, "Pages of other sites may not use this server.", {}
         key = self.settings.api_key
-        if key is not None and get_route_path(scope) not in OPEN:
+        if key is not None and scope["path"].removeprefix(self.settings.root_path) not in OPEN:
             given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
             if not hmac.compare_digest(given.encode(), key.encode()):
                 sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
                 return 401, sentence, {"WWW-Authenticate": "Bearer"}
         return None
 
-
-def _is_foreign(headers: Headers, method: str) -> bool:
-    """Does a page of another site send this request? Following a link to here is no such request."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
-        return True
-    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
-        return False
-    follows_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return not (follows_link and method in ("GET", "HEAD"))
+    def _is_foreign(self, headers: Headers, method: str) -> bool:
+        """Does a page of another site send this request? Following a link to here is no such request."""
+        site = urlsplit(headers.get("origin", "")).netloc.lower()
+        # A proxy may replace the host name: then the browser's origin is one of the allowed hosts.
+        own = site == headers.get("host", "").lower() or _host(site) in map(str.lower, self.settings.allowed_hosts)
+        if "origin" in headers and not own:
+            return True
+        if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            return False
+        follows_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return not (follows_link and method in ("GET", "HEAD"))
 
 
 def _host(header: str) -> str:
