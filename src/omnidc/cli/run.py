@@ -13,6 +13,7 @@ from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
+    from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, DepthCompleter, Sink
 
@@ -25,12 +26,12 @@ class ModelOptions:
     """Which network runs where."""
 
     model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
-    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1" …'})
+    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1", "mps" …'})
 
     @property
     def name(self) -> str:
         """The completer's name, known before it is loaded."""
-        from omnidc.pipeline import default_model
+        from omnidc.deploy.loading import default_model
 
         return Path(self.model or default_model()).name
 
@@ -48,6 +49,9 @@ class RunOptions(ModelOptions):
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
+    rerun: Path | None = field(
+        default=None, metadata={"help": "Also log to a Rerun recording: FILE.rrd, or spawn, or connect."}
+    )
     verify: bool = field(
         default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
     )
@@ -61,6 +65,7 @@ def complete_all(
     *,
     output: Path,
     allow_empty: bool = True,
+    engine: EngineOptions | None = None,
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
     from omnidc.errors import InputError
@@ -68,16 +73,31 @@ def complete_all(
 
     for note in source.notes:
         typer.echo(f"note: {note}")
+    if chosen.rerun is not None:
+        from omnidc.interop.rerun import RerunSink
+        from omnidc.pipeline.sinks import TeeSink
+
+        sink = TeeSink(sink, RerunSink(chosen.rerun))
     todo = sink.missing(source.names)
     if len(todo) < len(source.names):
         typer.echo(f"{len(source.names) - len(todo)} of {len(source.names)} are done already.")
     if not todo:
         sink.close()
         return
-    completer = load_model(chosen.model, chosen.device)
+    local = engine is None or engine.engine == "local"
+    completer = load_model(chosen.model, chosen.device) if local or chosen.verify else None
     printer = Printer(completer if chosen.verify else None)
     try:
-        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
+        if engine is not None and engine.engine == "ray":
+            from omnidc.deploy.ray import complete_with_ray
+
+            report = complete_with_ray(
+                source, sink, chosen.model or chosen.name, chosen.device, complete, engine.ray(),
+                allow_empty=allow_empty, listener=printer,
+            )  # fmt: skip
+        else:
+            assert completer is not None
+            report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
     finally:
         printer.end()
     if report.failed and len(report.names) == 1:

@@ -192,6 +192,17 @@ class CompactNetwork(DepthNetwork):
             x, residual = integrate_fixed(gradients, mean, self.log_alpha.exp() * total, weights, start, n)
             known = torch.ones_like(residual, dtype=torch.bool)
             return x, SolveInfo(torch.full_like(residual, n, dtype=torch.int64), residual[None], known, known)
+        return self._solve(gradients, mean, total, weights, start.detach())
+
+    def _solve(
+        self,
+        gradients: tuple[Tensor, ...],
+        mean: Tensor,  # [B, 1, h, w], log depth of the measurements of each cell
+        total: Tensor,  # [B, 1, h, w], their odds
+        weights: tuple[Tensor, ...],
+        start: Tensor,  # [B, 1, h, w]
+    ) -> tuple[Tensor, SolveInfo]:
+        """One solve; the exported form of the network has another solver here."""
         return integrate(
             gradients,
             mean,
@@ -199,7 +210,7 @@ class CompactNetwork(DepthNetwork):
             total,
             weights,
             alpha=self.log_alpha.exp(),
-            start=start.detach(),
+            start=start,
             iterations=self.config.iterations,
         )
 

@@ -22,8 +22,8 @@ from omnidc.io.files import atomic_path, write_json
 from omnidc.io.images import write_picture
 from omnidc.io.mesh import write_glb
 from omnidc.io.pointcloud import write_ply
+from omnidc.pipeline.maps import Maps
 from omnidc.pipeline.options import CompleteOptions
-from omnidc.pipeline.runner import Maps
 from omnidc.viz.preview import preview
 
 if TYPE_CHECKING:
