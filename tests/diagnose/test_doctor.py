@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from omnidc.cli import app
 from omnidc.diagnose import Verdict, as_json, as_lines, as_text, diagnose, examine
 from omnidc.diagnose.doctor import CHECKS
-from omnidc.errors import ConfigError, InputError
+from omnidc.errors import InputError, OmnidcError
 from omnidc.frame import Frame
 from omnidc.geometry.camera import backproject
 from omnidc.io.calibration import read_calibration
@@ -151,8 +151,11 @@ def test_command_writes_the_best_mixture(files: Path) -> None:
         (("sparse.npy", "--folds", "0", "--best", "best.npy"), "--folds"),
         (("sparse.npy", "--folds", "-1"), "--folds"),
         (("sparse.npy", "--write-calib", "new.json"), "--calib"),
+        (("sparse.npy", "--picture", "out.npy"), "--picture"),
+        (("sparse.npy", "--best", "best.ply"), "--intrinsics"),
+        (("missing.npy",), "does not exist"),
     ],
 )
 def test_command_refuses_in_a_sentence(files: Path, words: tuple[str, ...], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(OmnidcError, match=sentence):
         run(files / "image.png", files / words[0], *words[1:])

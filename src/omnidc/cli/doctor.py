@@ -63,21 +63,14 @@ def doctor(
     import json
 
     from omnidc import diagnose
-    from omnidc.errors import ConfigError
+    from omnidc.errors import InputError
 
-    if folds < 0:
-        raise ConfigError(f"--folds is a number of folds, or 0 for none, not {folds}.")
-    if best is not None and folds == 0:
-        raise ConfigError("--best weighs the methods by their fold errors: give --folds of at least 1.")
-    if write_calib is not None and calib is None:
-        raise ConfigError("--write-calib corrects the calibration of a scan: give the scan with --calib.")
-    if best is not None:
-        from omnidc.pipeline.completion import check_suffix
-
-        check_suffix(best)
+    _check_options(folds, calib, best, picture, write_calib)
     frame, scan, calibration = _read(
         image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse is not None
     )
+    if best is not None and best.suffix.lower() in (".ply", ".glb") and frame.intrinsics is None:
+        raise InputError(f"Points ({best}) need the camera: give --intrinsics FX FY CX CY or --camera FILE.")
     describe(frame, lambda text, err=False: typer.echo(text, err=True))
     completer = load_model(chosen.model, chosen.device) if folds else None
     result = _diagnose(frame, completer, folds, scan, speed, quiet=as_json)
@@ -91,6 +84,29 @@ def doctor(
         wrote.append(_write_calibration(write_calib, calibration, frame, result))
     for line in wrote:
         typer.echo(line, err=as_json)
+
+
+def _check_options(
+    folds: int, calib: Path | None, best: Path | None, picture: Path | None, write_calib: Path | None
+) -> None:
+    """Raise before the work, not after it, where an output cannot be made."""
+    from omnidc.errors import ConfigError
+    from omnidc.pipeline.completion import check_suffix
+    from omnidc.pipeline.sinks import check_writable
+
+    if folds < 0:
+        raise ConfigError(f"--folds is a number of folds, or 0 for none, not {folds}.")
+    if best is not None and folds == 0:
+        raise ConfigError("--best weighs the methods by their fold errors: give --folds of at least 1.")
+    if write_calib is not None and calib is None:
+        raise ConfigError("--write-calib corrects the calibration of a scan: give the scan with --calib.")
+    if write_calib is not None and write_calib.suffix.lower() != ".json":
+        raise ConfigError(f"--write-calib writes a .json, not {write_calib}.")
+    if picture is not None and picture.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise ConfigError(f"--picture writes a .png or .jpg, not {picture}.")
+    if best is not None:
+        check_suffix(best)
+    check_writable([path for path in (best, picture, write_calib) if path is not None])
 
 
 def _read(

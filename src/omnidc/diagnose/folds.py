@@ -70,7 +70,7 @@ def _hide_blocks(measured: Mask, side: int, share: float, rng: np.random.Generat
     # A random origin, so that the grid is not the same in every fold.
     top, left = int(rng.integers(side)), int(rng.integers(side))
     across = (measured.shape[1] + left) // side + 1
-    rows, columns = np.indices(measured.shape, dtype=np.int32, sparse=True)
+    rows, columns = np.arange(measured.shape[0])[:, None], np.arange(measured.shape[1])[None]
     block = ((rows + top) // side * across + (columns + left) // side).astype(np.int32)
     counts = np.bincount(block[measured], minlength=int(block.max()) + 1)
     order = rng.permutation(np.flatnonzero(counts))

@@ -51,23 +51,20 @@ class Coverage:
 def fit_mixture(points: HiddenPoints) -> Mixture:
     """Choose for each gap size the weight with the least mean |log error| at the hidden points.
 
-    A gap size with fewer than `MIN_BIN` points is joined with the next larger one.
+    A gap size with fewer than `MIN_BIN` points is joined with the next larger ones, the last with the one before.
     """
     edges = gap_edges(points.gap)
-    order = np.searchsorted(edges, points.gap, side="left").clip(1, len(edges) - 1) - 1
-    counts = np.bincount(order, minlength=len(edges) - 1)
-    gaps: list[float] = []
-    weights: list[float] = []
-    first = 0
-    for k in range(len(counts)):
-        last = k == len(counts) - 1
-        if counts[first : k + 1].sum() >= MIN_BIN or last:
-            chosen = (order >= first) & (order <= k)
-            if chosen.any() and (counts[first : k + 1].sum() >= MIN_BIN or not gaps):
-                gaps.append(float(np.exp(np.log(np.maximum(points.gap[chosen], 0.5)).mean())))
-                weights.append(_best_weight(points.take(chosen)))
-            first = k + 1
-    return Mixture(np.array(gaps), np.array(weights))
+    size = np.searchsorted(edges, points.gap, side="left").clip(1, len(edges) - 1) - 1
+    groups: list[list[int]] = [[]]
+    for k, count in enumerate(np.bincount(size, minlength=len(edges) - 1)):
+        groups[-1].append(k)
+        if count and np.isin(size, groups[-1]).sum() >= MIN_BIN:
+            groups.append([])
+    if len(groups) > 1:
+        groups[-2] += groups.pop()
+    parts = [points.take(np.isin(size, group)) for group in groups]
+    gaps = [float(np.exp(np.log(np.maximum(part.gap, 0.5)).mean())) for part in parts]
+    return Mixture(np.array(gaps), np.array([_best_weight(part) for part in parts]))
 
 
 def cross_fitted(points: HiddenPoints) -> Score:
