@@ -13,7 +13,10 @@ from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
     from omnidc.frame import Frame, FrameSource, LazyFrames
-    from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline import Completion, DepthCompleter, Sink
+
+
+VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,16 @@ class RunOptions(ModelOptions):
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
+    verify: bool = field(
+        default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
+    )
 
 
 def complete_all(
     source: FrameSource,
     sink: Sink,
     complete: CompleteOptions,
-    chosen: ModelOptions,
+    chosen: RunOptions,
     *,
     output: Path,
     allow_empty: bool = True,
@@ -68,7 +74,7 @@ def complete_all(
         sink.close()
         return
     completer = load_model(chosen.model, chosen.device)
-    printer = Printer()
+    printer = Printer(completer if chosen.verify else None)
     try:
         report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
     finally:
@@ -87,7 +93,8 @@ def complete_all(
 class Printer:
     """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
 
-    def __init__(self) -> None:
+    def __init__(self, doctor: DepthCompleter | None = None) -> None:
+        self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd
 
@@ -113,6 +120,10 @@ class Printer:
         if self.is_first or new:
             self.say(f"result: {describe_result(completion)}")
         self.is_first = False
+        if self.doctor is not None and frame.measurements().any():
+            from omnidc.diagnose import as_lines, diagnose
+
+            self.say("\n".join(as_lines(diagnose(frame, self.doctor, folds=VERIFY_FOLDS))))
         self.bar.update(1)
 
     def skipped(self, name: str) -> None:

@@ -7,7 +7,9 @@ relative map [H, W], and fit it to the points by scale and shift; with `-robust@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ def find_method(name: str) -> Method:
         space: Space = "depth" if alignment[1] == "depth" else "disparity"
         return aligned(find_callable(alignment[3]), space, robust=alignment[2] is not None)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
-        return find_callable(name)
+        return _own_method(name)
     if not Path(name).exists() and not _is_model(name):
         raise ConfigError(
             f"There is no method {name!r}: use a baseline ({', '.join(BASELINES)}), module:callable, the name of a "
@@ -60,6 +62,26 @@ def find_callable(name: str) -> Callable[..., Any]:
     if not callable(found):
         raise ConfigError(f"The method {name!r} is not callable.")
     function: Callable[..., Any] = found
+    return function
+
+
+def _own_method(name: str) -> Method:
+    """Return the user's `module:callable`; the current folder is importable, and its signature is checked."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    function = find_callable(name)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in function that does not say
+        return function
+    try:
+        signature.bind(None, None, None)
+    except TypeError as error:
+        raise ConfigError(
+            f"The method {name!r} takes {signature}, but it is called with image uint8 [H, W, 3], sparse float32 "
+            "[H, W] and intrinsics [3, 3] or None: define it as f(image, sparse, intrinsics)."
+        ) from error
     return function
 
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from omnidc.errors import ConfigError, FileError
+from omnidc.errors import ConfigError
+from omnidc.io.untrusted import read_text
 from omnidc.training.losses import LOSSES
 
 if sys.version_info >= (3, 11):
@@ -19,17 +20,15 @@ else:  # pragma: no cover
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise ConfigError(f"{origin} is nested too deeply.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not valid TOML: {error}.") from error
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"Cannot read the configuration {path}: {error.strerror or error}.") from error
-    return parse_toml(text, f"The configuration {path}")
+    return parse_toml(read_text(path), f"The configuration {path}")
 
 
 def parse_override(text: str) -> dict[str, Any]:
