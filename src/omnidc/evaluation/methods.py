@@ -21,8 +21,11 @@ from omnidc.evaluation.baselines.alignment import Space, aligned
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
 
 
-def find_method(name: str) -> Method:
-    """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`."""
+def find_method(name: str, untiled: bool = False) -> Method:
+    """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`.
+
+    untiled: such a model runs the whole image at its own size, however large.
+    """
     if name in BASELINES:
         return BASELINES[name]
     alignment = re.fullmatch(r"align-(depth|disparity)(-robust)?@(.+)", name)
@@ -41,6 +44,8 @@ def find_method(name: str) -> Method:
     completer = omnidc.load(name)
 
     def complete(image: Image, sparse: Depth, intrinsics: Intrinsics | None) -> Any:
+        if untiled:
+            return completer.complete(image, sparse, intrinsics=intrinsics, max_long_side=max(sparse.shape), tile=None)
         return completer.complete(image, sparse, intrinsics=intrinsics)
 
     return complete
