@@ -276,7 +276,7 @@ TABLE4 = table(
     "Table 4: the paper's validation sets, on which it chose its design",
     MASK
     + "ETH3D-SfM: scenes office and courtyard; KITTI: 1,000 images of the training set with 64 lines, drawn by us (the "
-    "paper's are not published), top 96 rows cut; mean over images; metres. The published rows are the paper's ablations.",
+    "paper's are not published), top 96 rows cut; mean over images; metres. Published rows: the paper's ablations.",
     ("rmse", "mae", "rel"),
     [
         *(

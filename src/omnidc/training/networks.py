@@ -15,8 +15,8 @@ from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
-from omnidc.network.paper.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.config import NetworkConfig
 
