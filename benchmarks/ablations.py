@@ -26,8 +26,8 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from omnidc.data.mixture import held_out, scenes_of
-from omnidc.files import atomic_path
+from omnidc.datasets.mixture import held_out, scenes_of
+from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from omnidc.completer import default_model, load
 from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.geometry.rasterize import scatter
+from omnidc.pipeline import default_model, load
 from omnidc.sensors.colmap import ColmapModel, Filters, open_model, pinhole_of
-from omnidc.sensors.projection import scatter
 from omnidc.sensors.rgbd import Options, open_recording
 
 Map = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
 from omnidc.scenes.camera import choose_view, fault

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from omnidc.errors import OmnidcError
 
 if TYPE_CHECKING:
-    from omnidc.completer import Completion, DepthCompleter, complete, load
+    from omnidc.pipeline import Completion, DepthCompleter, complete, load
 
 __version__ = "0.1.0"
 
@@ -19,9 +19,9 @@ _LAZY = ("Completion", "DepthCompleter", "complete", "load")
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        from omnidc import completer
+        from omnidc import pipeline
 
-        return getattr(completer, name)
+        return getattr(pipeline, name)
     raise AttributeError(f"module 'omnidc' has no attribute {name!r}")
 
 

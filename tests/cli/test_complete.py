@@ -16,8 +16,8 @@ from PIL import Image
 
 import omnidc
 from omnidc.cli import main
+from omnidc.io.depth import read_depth
 from omnidc.network.checkpoint import PACKAGED
-from omnidc.outputs.depth_io import read_depth
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 
@@ -353,7 +353,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     target.write_bytes(b"the old result")
     code = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "import omnidc.completer, omnidc.cli, omnidc.network.harmonic;"
+        "import omnidc.pipeline, omnidc.cli, omnidc.network.harmonic;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)); omnidc.cli.main()"
     )
     run = subprocess.run(

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from omnidc.cli import app
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError
 
 SMALL = ["network.options={channels = [8, 16, 16, 24, 24], attention_blocks = 1, heads = 2}", "data.sizes=[[32, 64]]"]

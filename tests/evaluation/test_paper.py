@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnidc.data import DATASETS
-from omnidc.data.uniformat import write_uniformat
+from omnidc.datasets import DATASETS
+from omnidc.datasets.uniformat import write_uniformat
 from omnidc.errors import FileError
 from omnidc.evaluation import PROTOCOLS, evaluate
 from omnidc.evaluation.catalogue import ALIASES, find_protocol

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnidc.data.shards import Shards, ShardWriter
+from omnidc.datasets.shards import Shards, ShardWriter
 from omnidc.errors import FileError
 from omnidc.scenes.generate import Run, finished_shards
 from omnidc.scenes.manifest import Manifest, Settings
@@ -25,7 +25,7 @@ WORKER = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
 import numpy as np
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.scenes.generate import end_with
 from omnidc.scenes.manifest import Settings
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from omnidc.data.shards import Shards
+from omnidc.datasets.shards import Shards
 from omnidc.errors import ConfigError, FileError
 from omnidc.scenes.generate import Run
 from omnidc.scenes.manifest import MANIFEST, Manifest, Settings, frame_key, load_manifest
@@ -20,7 +20,7 @@ FAKE = """
 import json, sys
 import numpy as np
 from pathlib import Path
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.scenes.manifest import Settings, frame_key
 settings, shard, mode = Settings.from_json(json.loads(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
 once = Path(settings.folder) / "died"

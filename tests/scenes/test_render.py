@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnidc.data.shards import Shards
+from omnidc.datasets.shards import Shards
 from omnidc.scenes.manifest import Settings
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("bpy") is None, reason="needs bpy")

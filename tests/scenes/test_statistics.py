@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from omnidc.cli import app
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.frame import Frame
 from omnidc.scenes.preview import contact_sheet, depth_picture
 from omnidc.scenes.statistics import bare, measure, near_edges, summarise

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from omnidc.errors import MissingExtraError
-from omnidc.sensors.calibration import read_calibration
-from omnidc.sensors.clouds import read_cloud
+from omnidc.io.calibration import read_calibration
+from omnidc.io.images import natural
+from omnidc.io.pointcloud import read_cloud
 from omnidc.sensors.colmap import open_model
-from omnidc.sensors.images import natural
 from omnidc.sensors.rosbag import bag_source, write_depth_bag
 
 

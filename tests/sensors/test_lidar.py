@@ -7,7 +7,7 @@ import pytest
 from makers import HEIGHT, WIDTH, photo, wall
 
 from omnidc.errors import FileError, InputError
-from omnidc.sensors.calibration import Calibration
+from omnidc.io.calibration import Calibration
 from omnidc.sensors.lidar import Options, kitti_frames, lidar_frame, paired_frames
 from omnidc.sensors.radar import radar_frame, spread_returns
 
@@ -159,7 +159,7 @@ def test_bad_spreads_are_refused(tmp_path: Path) -> None:
 
 
 def test_radar_of_view_of_delft_agrees_with_its_lidar(shared: Path) -> None:
-    from omnidc.sensors.calibration import kitti_object
+    from omnidc.io.calibration import kitti_object
 
     home = shared / "data" / "formats" / "vod"
     [lidar] = kitti_frames(home / "lidar")

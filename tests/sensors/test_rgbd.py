@@ -13,14 +13,8 @@ from PIL import Image
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
-from omnidc.sensors.rgbd import (
-    Options,
-    closest_gap,
-    nearest_stamps,
-    open_pairs,
-    open_recording,
-    pose_from_quaternion,
-)
+from omnidc.geometry.transforms import pose_from_quaternion
+from omnidc.sensors.rgbd import Options, closest_gap, nearest_stamps, open_pairs, open_recording
 
 K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
 FLAT = np.full((HEIGHT, WIDTH), 2.0)

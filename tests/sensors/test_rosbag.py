@@ -13,7 +13,7 @@ pytest.importorskip("rosbags")
 from bags import LINKS, Maker, write_bag
 
 from omnidc.errors import FileError, InputError
-from omnidc.sensors.calibration import Calibration
+from omnidc.io.calibration import Calibration
 from omnidc.sensors.rosbag import (
     BagOptions,
     bag_source,

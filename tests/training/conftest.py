@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `tiny`
 

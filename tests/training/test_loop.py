@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from tiny import TinyNetwork, scene, tiny_config
 
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.training import loop
 from omnidc.training import losses as losses_module

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny import scene, tiny_config
 
-from omnidc.data.shards import ShardWriter
+from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError
 from omnidc.training.loop import train
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from omnidc.data.shards import PrototypeFrames
+from omnidc.datasets.shards import PrototypeFrames
 from omnidc.training.config import load_config
 from omnidc.training.distributed import World
 from omnidc.training.loop import HeldOut, Run

@@ -7,8 +7,8 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from omnidc.data.mixture import Mixture, Source
-from omnidc.data.shards import Shards
+from omnidc.datasets.mixture import Mixture, Source
+from omnidc.datasets.shards import Shards
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.training.samples import EpochPlan, Request, Samples, make_loader, names_of, open_source

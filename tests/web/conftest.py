@@ -83,8 +83,8 @@ class Stub:
     def complete_inputs(
         self, inputs: Any, keep_input: str = "soft", max_long_side: Any = None, *, far: Any = None
     ) -> Any:
-        from omnidc.completer import Completion
         from omnidc.errors import ConvergenceError
+        from omnidc.pipeline import Completion
 
         self.started.set()
         assert self.go.wait(20)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import omnidc
-from omnidc.outputs.depth_io import read_depth
+from omnidc.io.depth import read_depth
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]

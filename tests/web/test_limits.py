@@ -340,7 +340,7 @@ def test_cancellation_stops_a_running_network() -> None:
     """The worker notices between two layers, long before the network is through."""
     import torch
 
-    from omnidc.completer import prepare
+    from omnidc.pipeline import prepare
     from omnidc.web.jobs import CancelledError, JobQueue, Run
     from omnidc.web.metrics import Metrics
 
@@ -492,7 +492,7 @@ def test_stopping_finishes_what_runs(stub: Any, small: Any) -> None:
 SERVER = """
 import time
 import numpy as np
-from omnidc.completer import Completion
+from omnidc.pipeline import Completion
 from omnidc.web.server import run
 from omnidc.web.settings import Settings
 

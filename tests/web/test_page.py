@@ -17,8 +17,8 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 httpx = pytest.importorskip("httpx")
 
-from omnidc.completer import Completion, prepare  # noqa: E402
 from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
+from omnidc.pipeline import Completion, prepare  # noqa: E402
 from omnidc.web.view import assumed_camera, disturb, interpolated  # noqa: E402
 
 

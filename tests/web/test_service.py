@@ -13,7 +13,7 @@ import pytest
 import trimesh
 
 import omnidc
-from omnidc.outputs.depth_io import read_depth
+from omnidc.io.depth import read_depth
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")

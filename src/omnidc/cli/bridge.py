@@ -15,9 +15,9 @@ from omnidc.cli.complete import FORMATS
 from omnidc.cli.models import load_model
 
 if TYPE_CHECKING:
-    from omnidc.completer import Completion, DepthCompleter
     from omnidc.frame import Frame
-    from omnidc.outputs.views import View
+    from omnidc.interop.views import View
+    from omnidc.pipeline import Completion, DepthCompleter
     from omnidc.sensors.source import Source
 
 EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
@@ -78,7 +78,9 @@ def check(source: Source, path: Path, every: int = 1) -> None:
     """Dry run: draw the points of up to four frames over their photographs and say what was found."""
     import numpy as np
 
-    from omnidc.outputs.overlay import point_overlay, sheet, write_picture
+    from omnidc.io.images import write_picture
+    from omnidc.viz.overlay import point_overlay
+    from omnidc.viz.panels import sheet
 
     _print_notes(source)
     names = names_of(source, every)
@@ -97,8 +99,8 @@ def run(source: Source, job: Job) -> list[View]:
     """Complete the frames and return those with a pose, for exports."""
     from tqdm import tqdm
 
-    from omnidc.completer.completion import write_json
     from omnidc.errors import OmnidcError
+    from omnidc.io.files import write_json
 
     _print_notes(source)
     names = names_of(source, job.every)
@@ -177,7 +179,7 @@ def _describe(frame: Frame, write: Any) -> None:
 
 
 def _complete(completer: DepthCompleter, frame: Frame, job: Job) -> Completion:
-    from omnidc.completer import prepare
+    from omnidc.pipeline import prepare
 
     given = prepare(frame.image, frame.sparse, frame.intrinsics)
     given.unit = "scene units" if frame.unit == "scene" else frame.unit
@@ -192,18 +194,19 @@ def _save(result: Completion, frame: Frame, job: Job) -> None:
         if path.name.endswith("_confidence.npz"):
             result.save_maps(path)
             if result.uncertainty is not None:
-                from omnidc.outputs.overlay import uncertainty_overlay, write_picture
+                from omnidc.io.images import write_picture
+                from omnidc.viz.overlay import uncertainty_overlay
 
                 doubt = uncertainty_overlay(frame.image, result.depth, result.uncertainty)
                 write_picture(path.with_name(path.name.replace("_confidence.npz", "_doubt.jpg")), doubt)
         elif path.name.endswith("_turntable.jpg"):
-            from omnidc.outputs.turntable import turntable, write_turntable
+            from omnidc.viz.orbit import turntable, write_turntable
 
             write_turntable(path, turntable(*result.points(keep_edges=job.keep_edges)))
         else:
             result.save(path, keep_edges=job.keep_edges)
     if job.posed and frame.pose is not None:
-        from omnidc.outputs.overlay import write_picture
+        from omnidc.io.images import write_picture
 
         write_picture(job.output / "images" / _file(frame), frame.image)
 
@@ -240,7 +243,7 @@ def _report(name: str, result: Completion, frame: Frame, write: Any) -> None:
 def _view(name: str, record: dict[str, Any], output: Path) -> View:
     import numpy as np
 
-    from omnidc.outputs.views import View
+    from omnidc.interop.views import View
 
     maps = output / f"{name}_confidence.npz"
     doubt = None
@@ -283,8 +286,8 @@ def fuse_views(views: list[View], path: Path, tolerance: float, keep_edges: bool
     from tqdm import tqdm
 
     from omnidc.errors import InputError
-    from omnidc.outputs.fuse import fuse, pixel_size, thin, write_cloud
-    from omnidc.outputs.turntable import turntable, write_turntable
+    from omnidc.interop.fusion import fuse, pixel_size, thin, write_cloud
+    from omnidc.viz.orbit import turntable, write_turntable
 
     with tqdm(total=len(views), unit="view", dynamic_ncols=True) as bar:
         cloud = fuse(views, tolerance=tolerance, keep_edges=keep_edges, progress=lambda name: _step(bar))

@@ -12,7 +12,7 @@ import typer
 from omnidc.cli.models import DeviceOption, ModelOption, load_model
 
 if TYPE_CHECKING:
-    from omnidc.completer import Completion, Inputs
+    from omnidc.pipeline import Completion, Inputs
 
 FORMATS = ("npy", "npz", "png", "exr", "pfm", "tiff", "ply", "glb", "preview")
 
@@ -142,8 +142,8 @@ class _Outputs:
 
     def check_camera(self, known: bool) -> None:
         """Before any work: do the formats need a camera that was not given?"""
-        from omnidc.completer.completion import CLOUD_SUFFIXES, check_suffix
         from omnidc.errors import InputError
+        from omnidc.pipeline.completion import CLOUD_SUFFIXES, check_suffix
 
         for path in self.files:
             check_suffix(path)
@@ -168,7 +168,7 @@ class _Job:
         self.inputs, self.options, self.outputs = inputs, options, outputs
 
     def prepare(self, image: Path, sparse: Path) -> Inputs:
-        from omnidc.completer import prepare
+        from omnidc.pipeline import prepare
 
         return prepare(image, sparse, **self.inputs)
 
@@ -200,8 +200,8 @@ class _Job:
 
         from tqdm import tqdm
 
-        from omnidc.completer.completion import write_json
         from omnidc.errors import ConfigError, OmnidcError
+        from omnidc.io.files import write_json
 
         outputs = self.outputs
         if outputs.files:
@@ -269,9 +269,9 @@ def demo(
     import numpy as np
 
     import omnidc
-    from omnidc.completer import prepare
-    from omnidc.outputs.depth_io import read_depth
-    from omnidc.outputs.pointcloud import read_intrinsics
+    from omnidc.io.calibration import read_intrinsics
+    from omnidc.io.depth import read_depth
+    from omnidc.pipeline import prepare
 
     folder = Path(omnidc.__file__).parent / "examples"
     names = ("depth.npy", "depth.png", "depth_preview.png", "cloud.ply", "surface.glb", "metadata.json")
@@ -318,8 +318,8 @@ def info(file: Annotated[Path, typer.Argument(help="Image, depth file or checkpo
 def _describe_picture(file: Path) -> list[str]:
     """Depth where it can be depth, a photograph otherwise; the error of the likelier one when it is neither."""
     from omnidc.errors import InputError, OmnidcError
-    from omnidc.images import SUFFIXES, read_image
-    from omnidc.outputs.depth_io import CODECS, read_depth
+    from omnidc.io.depth import CODECS, read_depth
+    from omnidc.io.images import SUFFIXES, read_image
 
     suffix = file.suffix.lower()
     if suffix in CODECS:
@@ -331,7 +331,7 @@ def _describe_picture(file: Path) -> list[str]:
         else:
             import numpy as np
 
-            from omnidc.completer.inputs import Inputs
+            from omnidc.pipeline.prepare import Inputs
 
             height, width = depth.depth.shape
             blank = np.zeros((height, width, 3), np.uint8)
@@ -377,8 +377,8 @@ def _describe_safetensors(file: Path) -> list[str]:
 def _pairs(images: Path, sparse: Path) -> dict[str, tuple[Path, Path]]:
     """Photographs and depth files of the same stem, by name."""
     from omnidc.errors import FileError
-    from omnidc.images import SUFFIXES
-    from omnidc.outputs.depth_io import CODECS
+    from omnidc.io.depth import CODECS
+    from omnidc.io.images import SUFFIXES
 
     pictures = {p.stem: p for p in sorted(images.iterdir()) if p.suffix.lower() in SUFFIXES and p.is_file()}
     depths: dict[str, Path] = {}
@@ -448,7 +448,8 @@ def _camera(intrinsics: tuple[float, float, float, float] | None, camera: Path |
 
     if intrinsics is None and camera is None:
         return None
-    from omnidc.outputs.pointcloud import check_intrinsics, read_intrinsics
+    from omnidc.geometry.camera import check_intrinsics
+    from omnidc.io.calibration import read_intrinsics
 
     if intrinsics is not None and camera is not None:
         raise ConfigError("Give --intrinsics or --camera, not both.")

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def list_datasets() -> None:
     """Print the datasets that can be read (docs/datasets.md says where to get them)."""
-    from omnidc.data import DATASETS
+    from omnidc.datasets import DATASETS
 
     rows = [("NAME", "FOR", "WHAT", "LICENCE")]
     rows += [(name, d.split, d.description, d.licence) for name, d in DATASETS.items()]
@@ -40,8 +40,8 @@ def check_dataset(
     every: Annotated[bool, typer.Option("--all", help="Read every frame, to find the broken ones.")] = False,
 ) -> None:
     """Count the frames of a dataset, read one and describe it."""
-    from omnidc.data import open_dataset
-    from omnidc.data.check import describe, picture, write_picture
+    from omnidc.datasets import open_dataset
+    from omnidc.datasets.check import describe, picture, write_picture
     from omnidc.errors import ConfigError
 
     frames = open_dataset(name, root, **parse_options(option or []))

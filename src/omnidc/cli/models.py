@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from omnidc.completer import DepthCompleter
+    from omnidc.pipeline import DepthCompleter
 
 ModelOption = Annotated[
     str | None,
@@ -18,7 +18,7 @@ DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1"
 
 def load_model(model: str | None, device: str) -> DepthCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
-    from omnidc.completer import default_model, load
+    from omnidc.pipeline import default_model, load
 
     name = default_model() if model is None else model
     if model is None and name == "harmonic":

@@ -151,7 +151,7 @@ def stats(
     limit: Annotated[int, typer.Option("--limit", help="At most so many frames of each world.")] = 200,
 ) -> None:
     """Print depth histogram, share of pixels near depth edges and share of bare pixels, by world."""
-    from omnidc.data.shards import open_frames
+    from omnidc.datasets.shards import open_frames
     from omnidc.scenes.statistics import measure, real_frames, summarise, table
 
     frames = open_frames(folder)

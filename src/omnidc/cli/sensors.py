@@ -12,7 +12,7 @@ from omnidc.cli.complete import FORMATS
 from omnidc.cli.models import DeviceOption, ModelOption
 
 if TYPE_CHECKING:
-    from omnidc.outputs.views import View
+    from omnidc.interop.views import View
     from omnidc.sensors.colmap import ColmapModel
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
@@ -113,15 +113,15 @@ def _export(views: list[View], job: Job, model: ColmapModel | None) -> None:
     for name in job.exports:
         folder = job.output / name
         if name == "nerfstudio":
-            from omnidc.outputs.nerfstudio import write_nerfstudio
+            from omnidc.interop.nerfstudio import write_nerfstudio
 
             points, colors = (None, None) if model is None else model.colored_points()
             write_nerfstudio(folder, views, points, colors)
         elif model is None:
             raise ConfigError(f"--export {name} needs a COLMAP model; for other posed frames use --export nerfstudio.")
         else:
-            from omnidc.outputs.colmap_dense import write_dense
-            from omnidc.outputs.splats import write_dn_splatter, write_inria
+            from omnidc.interop.colmap import write_dense
+            from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
             from omnidc.sensors.colmap import write_pinhole_model
 
             writers: dict[str, tuple[Any, str]] = {
@@ -161,7 +161,7 @@ def lidar(
     from functools import partial
 
     from omnidc.errors import ConfigError
-    from omnidc.sensors.calibration import read_calibration
+    from omnidc.io.calibration import read_calibration
     from omnidc.sensors.lidar import Options, kitti_frames, lidar_frame, paired_frames
     from omnidc.sensors.source import Source
 
@@ -213,7 +213,7 @@ def radar(
     """Dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
     from functools import partial
 
-    from omnidc.sensors.calibration import read_calibration
+    from omnidc.io.calibration import read_calibration
     from omnidc.sensors.radar import radar_frame
     from omnidc.sensors.source import Source
 
@@ -314,7 +314,7 @@ def bag(
 ) -> None:
     """Dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
     from omnidc.errors import FileError
-    from omnidc.sensors.calibration import read_calibration
+    from omnidc.io.calibration import read_calibration
     from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
 
     job = Job(

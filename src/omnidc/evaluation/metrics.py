@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
-from omnidc.edges import EDGE_RATIO, depth_edges
+from omnidc.geometry.surface import EDGE_RATIO, depth_edges
 
 Array = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]

@@ -37,7 +37,7 @@ class Part:
     group: str  # "data set" or "data set/part"
     pattern: str  # the table's name of the sparse input
     released: str | None  # folder of the uniformat release
-    dataset: str  # name in `omnidc.data`
+    dataset: str  # name in `omnidc.datasets`
     options: Mapping[str, Any] = field(default_factory=dict)
     draw: str | None = None  # in the grammar of `omnidc.patterns`; None = the input stored with the frame
     farthest: float = float("inf")  # truth beyond it does not count
@@ -51,7 +51,7 @@ class Part:
         return next((root / name for name in names if (root / name).is_dir()), None)
 
     def open(self, root: Path) -> Sequence[Frame]:
-        from omnidc.data import open_dataset
+        from omnidc.datasets import open_dataset
 
         folder = self.folder(root)
         if folder is None:

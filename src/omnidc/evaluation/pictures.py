@@ -12,7 +12,7 @@ from scipy.ndimage import grey_dilation
 
 from omnidc.evaluation.metrics import known_pixels
 from omnidc.evaluation.sample import Sample
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 PANELS = ("photograph", "points", "prediction", "truth", "error")
 PANEL_WIDTH = 256

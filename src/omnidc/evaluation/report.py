@@ -17,7 +17,7 @@ from omnidc.evaluation.pictures import PANELS
 from omnidc.evaluation.protocols import Published
 from omnidc.evaluation.published import BASELINE_RULES
 from omnidc.evaluation.runner import Results, picture_path
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 EMPTY = "—"
 

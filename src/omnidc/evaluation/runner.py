@@ -30,7 +30,7 @@ from omnidc.evaluation.metrics import (
 from omnidc.evaluation.pictures import write_strip
 from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.sample import FrameRef, Method, Sample
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 PICTURES_FOLDER = "pictures"
 

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper.config import PaperConfig

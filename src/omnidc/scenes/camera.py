@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.edges import depth_edges
+from omnidc.geometry.surface import depth_edges
 from omnidc.scenes.description import Rng, Scene, Viewpoint
 
 # lens: bounds of the horizontal field of view in degrees (of the larger side of the picture)

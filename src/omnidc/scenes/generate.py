@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnidc.data.shards import index_shard
+from omnidc.datasets.shards import index_shard
 from omnidc.errors import FileError, MissingExtraError, OmnidcError
 from omnidc.scenes.assets import open_library
 from omnidc.scenes.manifest import Manifest, Settings, load_manifest

@@ -12,7 +12,7 @@ from typing import Any
 
 from omnidc import __version__
 from omnidc.errors import ConfigError, FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 MANIFEST = "manifest.json"
 

@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.data.shards import open_frames
-from omnidc.files import atomic_path
+from omnidc.datasets.shards import open_frames
 from omnidc.frame import Frame
+from omnidc.io.files import atomic_path
 
 
 def depth_picture(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.edges import depth_edges
 from omnidc.errors import FileError
 from omnidc.frame import Frame
+from omnidc.geometry.surface import depth_edges
 from omnidc.scenes.camera import spread
 
 WIDTH = 320  # all pictures are compared at this width

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
-from omnidc.images import SUFFIXES
-from omnidc.sensors.images import Picture, read_photo, shrink, shrink_size
-from omnidc.sensors.projection import Array, inverse, scatter
+from omnidc.geometry.camera import Picture, shrink, shrink_size
+from omnidc.geometry.rasterize import scatter
+from omnidc.geometry.transforms import Array, inverse
+from omnidc.io.images import SUFFIXES, read_photo
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
-from omnidc.sensors.calibration import Calibration, kitti_object, kitti_raw
-from omnidc.sensors.clouds import read_cloud
-from omnidc.sensors.images import find_images, read_photo, shrink, undistort
-from omnidc.sensors.projection import PointCount, scatter, transform
+from omnidc.geometry.camera import shrink, undistort
+from omnidc.geometry.rasterize import PointCount, scatter
+from omnidc.geometry.transforms import transform
+from omnidc.io.calibration import Calibration, kitti_object, kitti_raw
+from omnidc.io.images import find_images, read_photo
+from omnidc.io.pointcloud import read_cloud
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 

@@ -8,11 +8,13 @@ import numpy as np
 
 from omnidc.errors import InputError
 from omnidc.frame import Frame
-from omnidc.sensors.calibration import Calibration
-from omnidc.sensors.clouds import read_cloud
-from omnidc.sensors.images import read_photo, shrink, undistort
+from omnidc.geometry.camera import shrink, undistort
+from omnidc.geometry.rasterize import Map, PointCount, scatter
+from omnidc.geometry.transforms import Array, transform
+from omnidc.io.calibration import Calibration
+from omnidc.io.images import read_photo
+from omnidc.io.pointcloud import read_cloud
 from omnidc.sensors.lidar import check_projection
-from omnidc.sensors.projection import Array, Map, PointCount, scatter, transform
 from omnidc.sensors.report import point_warnings
 
 

@@ -19,19 +19,13 @@ import numpy as np
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
-from omnidc.outputs.depth_io import CODECS, read_depth
-from omnidc.sensors.calibration import Calibration, camera_of, read_matrix, read_table, read_text
-from omnidc.sensors.images import Picture, find_images, natural, read_photo, shrink, undistort
-from omnidc.sensors.projection import (
-    Array,
-    Map,
-    drop_flying_pixels,
-    intrinsics_matrix,
-    inverse,
-    register,
-    rigid,
-    spread,
-)
+from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
+from omnidc.geometry.rasterize import Map, register, spread
+from omnidc.geometry.surface import drop_flying_pixels
+from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
+from omnidc.io.calibration import Calibration, camera_of, read_matrix, read_table, read_text
+from omnidc.io.depth import CODECS, read_depth
+from omnidc.io.images import find_images, natural, read_photo
 from omnidc.sensors.report import point_warnings
 from omnidc.sensors.source import Source
 
@@ -247,22 +241,6 @@ def tum(folder: Path, options: Options) -> Layout:
         shots.append(Shot(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
     which = f"freiburg{camera}" if camera else "the driver's default (the folder's name has no freiburg number)"
     return shots, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
-
-
-def pose_from_quaternion(
-    position: Sequence[float],
-    quaternion: Sequence[float],  # x, y, z, w
-) -> Array:
-    """Return the 4×4 camera-to-world matrix."""
-    x, y, z, w = np.asarray(quaternion, dtype=np.float64) / np.linalg.norm(quaternion)
-    pose = np.eye(4)
-    pose[:3, :3] = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-    ]
-    pose[:3, 3] = position
-    return pose
 
 
 def scannet(folder: Path, options: Options) -> Layout:

@@ -18,21 +18,14 @@ import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
-from omnidc.sensors.calibration import Calibration
-from omnidc.sensors.images import Picture, shrink, undistort
+from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
+from omnidc.geometry.rasterize import Map, register, scatter
+from omnidc.geometry.surface import drop_flying_pixels
+from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, transform
+from omnidc.io.calibration import Calibration
 from omnidc.sensors.lidar import check_projection
-from omnidc.sensors.projection import (
-    Array,
-    Map,
-    drop_flying_pixels,
-    intrinsics_matrix,
-    inverse,
-    register,
-    scatter,
-    transform,
-)
 from omnidc.sensors.report import point_warnings
-from omnidc.sensors.rgbd import closest_gap, nearest_stamps, pose_from_quaternion
+from omnidc.sensors.rgbd import closest_gap, nearest_stamps
 from omnidc.sensors.source import Source
 
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from omnidc.errors import CheckpointError, FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 
 VERSION = 1
 STATE = "state.pt"

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from omnidc.data.augment import AugmentConfig
+from omnidc.datasets.augment import AugmentConfig
 from omnidc.errors import ConfigError, FileError
 from omnidc.training.losses import LossConfig
 
@@ -40,7 +40,7 @@ class DataConfig:
     sources: dict[str, str] = field(default_factory=dict)  # name → path; a name of `omnidc data list` picks its reader
     manifest: str = ""  # frames.json of a run: take exactly its frames; "" = all that are there
     mix: str = "even"  # "even": as many frames of every source; "size": every frame equally often
-    per_epoch: int = 0  # frames an epoch; 0 = see omnidc.data.mixture
+    per_epoch: int = 0  # frames an epoch; 0 = see omnidc.datasets.mixture
     sizes: list[list[int]] = field(default_factory=lambda: [[480, 640]])  # [height, width], one is drawn per step
     pattern: str = "0.5*100~2000+0.25*sift+0.25*lidar"  # simulated sensors, see omnidc.patterns.grammar
     noise: str = "0~0.05"  # rate of outliers for terms of the pattern without noise of their own; "" = none

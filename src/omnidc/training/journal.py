@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from omnidc.errors import FileError, MissingExtraError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.training.losses import TERMS
 
 LOSS_COLUMNS = ("step", "epoch", "progress", "elapsed", "lr", "norm", "skipped", "replaced", "size", "total", *TERMS)

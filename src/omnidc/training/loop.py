@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from omnidc.data.mixture import Mixture, Source, split
+from omnidc.datasets.mixture import Mixture, Source, split
 from omnidc.errors import ConfigError, FileError, InputError
-from omnidc.files import atomic_path
 from omnidc.frame import Frame
 from omnidc.integrate import ConvergenceWarning
+from omnidc.io.files import atomic_path
 from omnidc.network.interface import DepthNetwork, Fields
 from omnidc.patterns import parse
 from omnidc.training import losses

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from omnidc.data.mixture import scenes_of
+from omnidc.datasets.mixture import scenes_of
 from omnidc.errors import ConfigError, FileError
-from omnidc.files import atomic_path
 from omnidc.frame import Frame
+from omnidc.io.files import atomic_path
 from omnidc.training.samples import names_of
 
 FRAMES = "frames.json"

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors.torch import save
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
-from omnidc.files import atomic_path
+from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.interface import DepthNetwork

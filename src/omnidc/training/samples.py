@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from omnidc.data import DATASETS, open_dataset
-from omnidc.data.augment import AugmentConfig, camera_effects, colour_jitter, flatten_relief, geometry
-from omnidc.data.mixture import Source
-from omnidc.data.shards import open_frames
-from omnidc.edges import depth_edges
+from omnidc.datasets import DATASETS, open_dataset
+from omnidc.datasets.augment import AugmentConfig, camera_effects, colour_jitter, flatten_relief, geometry
+from omnidc.datasets.mixture import Source
+from omnidc.datasets.shards import open_frames
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
+from omnidc.geometry.surface import depth_edges
 from omnidc.patterns import Pattern, parse
 from omnidc.training.config import DataConfig
 

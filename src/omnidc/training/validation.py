@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from omnidc.errors import FileError
-from omnidc.files import atomic_path
 from omnidc.frame import Frame
+from omnidc.io.files import atomic_path
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.normalize import pad_to_multiple
 from omnidc.patterns import Pattern, parse

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from omnidc.completer import Completion
+from omnidc.pipeline import Completion
 from omnidc.web.problems import HttpError
 from omnidc.web.uploads import scratch
 

@@ -14,8 +14,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from omnidc import __version__
-from omnidc.completer import Completion
 from omnidc.errors import OmnidcError
+from omnidc.pipeline import Completion
 from omnidc.web import description
 from omnidc.web.answers import MEDIA_TYPES, encode, headers, negotiate
 from omnidc.web.guard import Guard

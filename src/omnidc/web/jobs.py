@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from omnidc.completer import Completion, Inputs
 from omnidc.errors import OmnidcError
+from omnidc.pipeline import Completion, Inputs
 from omnidc.web.metrics import Metrics
 from omnidc.web.problems import BusyError, StoppingError
 

@@ -22,9 +22,9 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 import omnidc
-from omnidc.completer import Completion
 from omnidc.errors import OmnidcError
-from omnidc.outputs.depth_io import CODECS
+from omnidc.io.depth import CODECS
+from omnidc.pipeline import Completion
 from omnidc.web.answers import MEDIA_TYPES, encode
 from omnidc.web.app import Desk, describe_model, tell
 from omnidc.web.jobs import CancelledError, Job

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.completer import Inputs, prepare
-from omnidc.completer.inputs import as_image
 from omnidc.errors import InputError, OmnidcError
-from omnidc.outputs.depth_io import CODECS
+from omnidc.io.depth import CODECS
+from omnidc.pipeline import Inputs, prepare
+from omnidc.pipeline.prepare import as_image
 from omnidc.web.problems import TooLargeError
 from omnidc.web.settings import Settings
 
@@ -79,7 +79,7 @@ def read_view(
     unit: str | None = None,
     **options: Any,
 ) -> Inputs:
-    """Check and decode one view, exactly as the command line does. Options as for `omnidc.completer.prepare`."""
+    """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.prepare`."""
     if sparse is not None and points is not None:
         raise InputError("Give the depth as a file or as points, not both.")
     check_image(image, settings)

@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.completer import Completion, Inputs
-from omnidc.completer.inputs import move_points
 from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.outputs.pointcloud import surface_mask
+from omnidc.geometry.rasterize import move_points
+from omnidc.geometry.surface import surface_mask
 from omnidc.patterns.noise import replace
+from omnidc.pipeline import Completion, Inputs
 
 FIELD_OF_VIEW = 60.0  # degrees across the width, where nobody knows the camera
 LONG_SIDE = 800  # of the maps that the page shows; downloads have every pixel

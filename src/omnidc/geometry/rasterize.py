@@ -1,0 +1,176 @@
+"""From points in space to a sparse depth map: pinhole projection, hidden points, registration of depth cameras.
+
+Pixel centres are at integers (OpenCV), depth is z-depth; see docs/conventions.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import InputError
+from omnidc.geometry.camera import backproject
+from omnidc.geometry.transforms import transform
+
+Array = npt.NDArray[np.float64]
+Map = npt.NDArray[np.float32]
+
+# A point is hidden when it lies this much (relative) behind the surface in front of it.
+HIDDEN_TOLERANCE = 0.05
+
+
+@dataclass
+class PointCount:
+    """How many points survived each step of `scatter`."""
+
+    given: int = 0
+    in_front: int = 0
+    in_image: int = 0
+    hidden: int = 0
+    drawn: int = 0  # pixels with a measurement; points that share a pixel count once
+
+    def sentence(self) -> str:
+        return (
+            f"{self.given} points: {self.in_front} in front of the camera, {self.in_image} inside the image, "
+            f"{self.hidden} hidden behind nearer ones, {self.drawn} pixels measured"
+        )
+
+
+def auto_footprint(
+    pixels: int,
+    points: int,
+    long_side: int,
+) -> int:
+    """Side of the window that bridges the gaps between points: four times their mean spacing, odd.
+
+    It is at most a tenth of the image's longer side: beyond that, things beside each other would count as in front.
+    """
+    if points == 0:
+        return 1
+    spacing = (pixels / points) ** 0.5
+    return 2 * int(min(round(2 * spacing), long_side // 20)) + 1
+
+
+def hidden_points(
+    columns: npt.NDArray[np.int64],  # [N], pixel columns inside the image
+    rows: npt.NDArray[np.int64],  # [N]
+    depth: Array,  # [N] > 0
+    shape: tuple[int, int],
+    footprint: int,  # odd
+    tolerance: float = HIDDEN_TOLERANCE,
+) -> npt.NDArray[np.bool_]:
+    """Return which points a nearer surface hides: a z-buffer whose gaps are bridged with a footprint.
+
+    The z-buffer holds inverse depth (0 = nothing) and is closed (morphology: dilation, then erosion) with a window
+    of `footprint` pixels. A point is hidden when every such window that contains it also contains a point that is
+    nearer by more than `tolerance`. Closing bridges gaps between near points without growing their silhouette, and
+    since the inverse depth of a plane is affine in the image, no plane ever hides its own points, however slanted.
+    """
+    nearest = np.zeros(shape, dtype=np.float32)
+    inverse = (1.0 / depth).astype(np.float32)
+    np.maximum.at(nearest, (rows, columns), inverse)
+    if footprint > 1:
+        window = np.ones((footprint, footprint), dtype=np.uint8)
+        # Outside the image nothing is known: a border of zeros keeps points at the rim visible.
+        padded = np.pad(nearest, footprint)
+        closed = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, window)
+        nearest = np.asarray(closed[footprint:-footprint, footprint:-footprint], dtype=np.float32)
+    return np.asarray(inverse * (1.0 + tolerance) < nearest[rows, columns])
+
+
+def scatter(
+    points: Array,  # [N, 3], camera frame
+    K: Array,  # [3, 3]
+    shape: tuple[int, int],  # height, width
+    footprint: int | None = None,  # side of the hidden-point window in pixels; None = from the density, 0 = no test
+    tolerance: float = HIDDEN_TOLERANCE,
+    seen: npt.NDArray[np.bool_] | None = None,  # [N], points known to be visible: never dropped as hidden
+) -> tuple[Map, PointCount]:
+    """Draw points into a sparse depth map [H, W]; where several fall on a pixel the nearest one stays."""
+    height, width = shape
+    sparse = np.zeros(shape, dtype=np.float32)
+    count = PointCount(given=len(points))
+    finite = np.isfinite(points).all(axis=1)
+    front = finite & (points[:, 2] > 1e-6)
+    count.in_front = int(front.sum())
+    kept = points[front]
+    u = K[0, 0] * kept[:, 0] / kept[:, 2] + K[0, 1] * kept[:, 1] / kept[:, 2] + K[0, 2]
+    v = K[1, 1] * kept[:, 1] / kept[:, 2] + K[1, 2]
+    # Nearest pixel centre. The comparison comes before the cast: far-off points overflow an integer.
+    inside = (u >= -0.5) & (u < width - 0.5) & (v >= -0.5) & (v < height - 0.5)
+    count.in_image = int(inside.sum())
+    if count.in_image == 0:
+        return sparse, count
+    columns = np.floor(u[inside] + 0.5).astype(np.int64)
+    rows = np.floor(v[inside] + 0.5).astype(np.int64)
+    depth = kept[inside, 2]
+    if footprint is None:
+        area = (np.ptp(columns) + 1) * (np.ptp(rows) + 1)
+        footprint = auto_footprint(int(area), len(np.unique(rows * width + columns)), max(shape))
+    elif footprint < 0:
+        raise InputError(f"The footprint of the hidden-point test is a number of pixels, not {footprint}.")
+    if footprint > 0:
+        hidden = hidden_points(columns, rows, depth, shape, footprint | 1, tolerance)  # a window needs a middle
+        if seen is not None:
+            hidden &= ~seen[front][inside]
+        count.hidden = int(hidden.sum())
+        columns, rows, depth = columns[~hidden], rows[~hidden], depth[~hidden]
+    order = np.argsort(-depth, kind="stable")  # far to near: the last write, the nearest, stays
+    sparse[rows[order], columns[order]] = depth[order]
+    count.drawn = int((sparse > 0).sum())
+    return sparse, count
+
+
+def register(
+    depth: Map,  # [h, w], depth camera, 0 = none
+    depth_K: Array,  # [3, 3]
+    color_K: Array,  # [3, 3]
+    color_from_depth: Array,  # [4, 4]
+    shape: tuple[int, int],  # of the colour image
+    distortion: Array | None = None,  # of the depth camera; the colour image must be free of it
+    fisheye: bool = False,
+) -> tuple[Map, PointCount]:
+    """Move a depth map into the colour camera. Pixels of the colour image that no measurement falls on stay 0."""
+    points = transform(color_from_depth, backproject(depth, depth_K, distortion, fisheye))
+    # Between neighbouring depth pixels lie this many colour pixels; the window must bridge them.
+    stride = max(color_K[0, 0] / depth_K[0, 0], color_K[1, 1] / depth_K[1, 1], 1.0)
+    return scatter(points, color_K, shape, footprint=2 * int(np.ceil(stride)) + 1)
+
+
+def spread(
+    depth: Map,  # [h, w], 0 = none, same view as the image
+    shape: tuple[int, int],
+) -> Map:
+    """Put each pixel of a low-resolution map at its place in a larger image of the same view; the rest stays 0."""
+    if depth.shape == shape:
+        return depth
+    rows, columns = np.nonzero(depth > 0)
+    y = np.floor((rows + 0.5) * shape[0] / depth.shape[0]).astype(np.int64)
+    x = np.floor((columns + 0.5) * shape[1] / depth.shape[1]).astype(np.int64)
+    out = np.zeros(shape, dtype=np.float32)
+    values = depth[rows, columns]
+    order = np.argsort(-values, kind="stable")  # a smaller target: the nearest stays
+    out[y[order], x[order]] = values[order]
+    return out
+
+
+def move_points(
+    sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
+    shape: tuple[int, int],
+) -> npt.NDArray[np.float32]:
+    """Move each measurement to the nearest pixel of another grid; of several in one pixel the most central one stays.
+
+    Nothing is interpolated: a mean over an edge would be a depth that exists nowhere.
+    """
+    (h, w), (H, W) = sparse.shape, shape
+    rows, columns = np.nonzero(sparse > 0)
+    y, x = (rows + 0.5) * H / h, (columns + 0.5) * W / w  # in units of the new pixels, whose centres are at + 0.5
+    new_rows, new_columns = np.minimum(y.astype(int), H - 1), np.minimum(x.astype(int), W - 1)
+    offset = (y - new_rows - 0.5) ** 2 + (x - new_columns - 0.5) ** 2
+    order = np.argsort(-offset, kind="stable")  # later assignments win: the most central last
+    result = np.zeros(shape, np.float32)
+    result[new_rows[order], new_columns[order]] = sparse[rows[order], columns[order]]
+    return result

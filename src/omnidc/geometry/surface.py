@@ -1,0 +1,123 @@
+"""Surfaces of a depth map: depth edges, flying pixels, normals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.geometry.camera import unproject
+
+Array = npt.NDArray[Any]
+Map = npt.NDArray[np.float32]
+
+EDGE_RATIO = 1.05  # of the depths of two neighbours
+
+
+def depth_edges(
+    depth: npt.NDArray[np.floating],  # [H, W], 0 = unknown
+    ratio: float = EDGE_RATIO,
+) -> npt.NDArray[np.bool_]:
+    """[H, W]: pixels one of whose four neighbours is nearer or farther by more than `ratio`, both being known."""
+    known = depth > 0
+    log = np.log(np.where(known, depth, 1))
+    edge = np.zeros_like(known)
+    for axis in (0, 1):
+        here, there = (np.s_[1:], np.s_[:-1]) if axis == 0 else (np.s_[:, 1:], np.s_[:, :-1])
+        jump = (np.abs(log[here] - log[there]) > math.log(ratio)) & known[here] & known[there]
+        edge[here] |= jump
+        edge[there] |= jump
+    return edge
+
+
+# A neighbourhood whose depth varies by more than this factor is looked at as a possible edge.
+EDGE = 1.06
+
+
+def surface_mask(
+    depth: Array,  # [H, W]
+    edge: float = EDGE,
+) -> npt.NDArray[np.bool_]:
+    """True where a pixel belongs to a surface, False for the flying pixels between two of them, and where no depth is.
+
+    A pixel flies where depth varies by more than `edge` within 3×3 and is not plane there. On any plane 1 / depth is
+    linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
+    """
+    valid = np.isfinite(depth) & (depth > 0)
+    inverse = np.where(valid, 1 / np.where(valid, depth, 1), 0).astype(np.float32)
+    low, high = _extremes(inverse, 1)
+    padded = np.pad(inverse, 1, mode="reflect", reflect_type="odd") if min(depth.shape) > 1 else np.pad(inverse, 1)
+    centre = padded[1:-1, 1:-1]
+    bend = np.zeros_like(centre)
+    if min(depth.shape) > 1:
+        across = np.abs(padded[1:-1, :-2] - 2 * centre + padded[1:-1, 2:])
+        along = np.abs(padded[:-2, 1:-1] - 2 * centre + padded[2:, 1:-1])
+        bend = np.maximum(across, along)
+    bent = _extremes(np.where(bend > 0.5 * (edge - 1) * np.maximum(low, 1e-30), 1.0, 0.0), 1)[1] > 0
+    varies = high > edge * low
+    return valid & ~(varies & bent)
+
+
+def kept_pixels(depth: Array, keep_edges: bool) -> npt.NDArray[np.bool_]:
+    """Pixels that become points: those of surfaces, or (`keep_edges`) all that have a depth."""
+    return np.isfinite(depth) & (depth > 0) if keep_edges else surface_mask(depth)
+
+
+def _extremes(values: Array, radius: int) -> tuple[Array, Array]:
+    """Smallest and largest value in a square window."""
+    kernel = np.ones((2 * radius + 1, 2 * radius + 1), np.uint8)
+    values = np.ascontiguousarray(values, np.float32)
+    return cv2.erode(values, kernel), cv2.dilate(values, kernel)
+
+
+def drop_flying_pixels(
+    depth: Map,  # [H, W], 0 = none
+    tolerance: float = 0.03,
+) -> Map:
+    """Remove pixels that hang between two surfaces, and lone speckles, from a dense depth map.
+
+    A pixel is supported from a side when the neighbour there has its inverse depth, or when the line through the
+    two neighbours there (inverse depth of a plane is affine) leads to it, within `tolerance`. A pixel that no side
+    supports in a row or in a column is dropped: on a slanted plane both sides agree, at a clean edge one does, and
+    a pixel between fore- and background has none.
+    """
+    inverse = np.zeros_like(depth, dtype=np.float64)
+    np.divide(1.0, depth, out=inverse, where=depth > 0)
+
+    def shifted(array: Array, dy: int, dx: int) -> Array:
+        out = np.zeros_like(array)
+        height, width = array.shape
+        out[max(dy, 0) : height + min(dy, 0), max(dx, 0) : width + min(dx, 0)] = array[
+            max(-dy, 0) : height + min(-dy, 0), max(-dx, 0) : width + min(-dx, 0)
+        ]
+        return out
+
+    def supported(dy: int, dx: int) -> npt.NDArray[np.bool_]:
+        one, two = shifted(inverse, dy, dx), shifted(inverse, 2 * dy, 2 * dx)
+        limit = tolerance * inverse
+        flat = (one > 0) & (np.abs(inverse - one) <= limit)
+        plane = (one > 0) & (two > 0) & (np.abs(inverse - (2 * one - two)) <= limit)
+        return flat | plane
+
+    in_row = supported(0, 1) | supported(0, -1)
+    in_column = supported(1, 0) | supported(-1, 0)
+    return np.where(in_row & in_column, depth, 0).astype(np.float32)
+
+
+def depth_normals(
+    depth: npt.NDArray[np.float32],  # [H, W] > 0
+    K: npt.NDArray[np.float64],  # [3, 3]
+) -> npt.NDArray[np.float32]:
+    """Return unit normals [H, W, 3] in the camera frame, facing the camera: cross product of central differences."""
+    points = unproject(depth, K).astype(np.float64)
+    down, across = np.gradient(points, axis=(0, 1))
+    normal = np.cross(down, across)
+    length = np.linalg.norm(normal, axis=-1, keepdims=True)
+    # Where the surface has no extent (length 0) the viewing ray stands in.
+    view = -points / np.maximum(np.linalg.norm(points, axis=-1, keepdims=True), 1e-12)
+    normal = np.where(length > 0, normal / np.maximum(length, 1e-300), view)
+    facing = np.sign((normal * view).sum(axis=-1, keepdims=True))
+    return np.asarray(normal * np.where(facing == 0, 1, facing), dtype=np.float32)

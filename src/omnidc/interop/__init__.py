@@ -1,0 +1,1 @@
+"""Folders and files for other tools: nerfstudio, Gaussian splatting, COLMAP, fused clouds."""

@@ -1,0 +1,149 @@
+"""One cloud from many posed depth maps, keeping only what the views agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import InputError
+from omnidc.geometry.camera import unproject
+from omnidc.geometry.surface import depth_normals, surface_mask
+from omnidc.interop.views import View, common_unit
+from omnidc.io.images import read_image
+from omnidc.io.pointcloud import write_points
+
+
+@dataclass
+class Cloud:
+    """Points in the world frame."""
+
+    points: npt.NDArray[np.float64]  # [N, 3]
+    colors: npt.NDArray[np.uint8]  # [N, 3]
+    normals: npt.NDArray[np.float32]  # [N, 3], unit
+    uncertainty: npt.NDArray[np.float32] | None = None  # [N], Laplace scale, unit of the points
+
+
+def agreement(
+    points: npt.NDArray[np.float64],  # [N, 3], world
+    depth: npt.NDArray[np.float32],  # [H, W], of the other view
+    K: npt.NDArray[np.float64],
+    pose: npt.NDArray[np.float64],  # camera to world
+    tolerance: float,
+) -> npt.NDArray[np.bool_]:
+    """Return which points the other view sees at their depth, |z − D(u, v)| ≤ tolerance · D(u, v)."""
+    R, t = pose[:3, :3], pose[:3, 3]
+    local = (points - t) @ R  # rows: Rᵀ (x − t)
+    z = local[:, 2]
+    front = z > 1e-9
+    safe = np.where(front, z, 1.0)
+    u = (K[0, 0] * local[:, 0] + K[0, 1] * local[:, 1]) / safe + K[0, 2]
+    v = K[1, 1] * local[:, 1] / safe + K[1, 2]
+    height, width = depth.shape
+    inside = front & (u >= -0.5) & (u < width - 0.5) & (v >= -0.5) & (v < height - 0.5)
+    seen = np.zeros(len(points), dtype=bool)
+    other = depth[np.floor(v[inside] + 0.5).astype(np.int64), np.floor(u[inside] + 0.5).astype(np.int64)]
+    seen[inside] = np.abs(z[inside] - other) <= tolerance * other
+    return seen
+
+
+def neighbours(views: list[View], index: int, count: int) -> list[int]:
+    """Return the other views nearest in place and direction: those that see the same and can agree or object."""
+    centres = np.array([view.pose[:3, 3] for view in views])
+    axes = np.array([view.pose[:3, 2] for view in views])
+    offset = np.linalg.norm(centres - centres[index], axis=1)
+    size = float(np.median(offset)) or 1.0
+    turn = 1.0 - axes @ axes[index]
+    order = np.argsort(offset / size + 2.0 * turn, kind="stable")
+    return [int(i) for i in order if i != index and turn[i] < 1.0][:count]
+
+
+def fuse(
+    views: list[View],
+    tolerance: float = 0.03,  # relative difference of depth that still counts as agreement
+    agree: int = 2,  # other views that must agree
+    neighbour_count: int = 10,
+    stride: int = 1,  # take every n-th pixel in both directions
+    keep_edges: bool = False,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Cloud:
+    """Merge the views' depth maps; a pixel stays when at least `agree` other views see its point at its depth."""
+    if len(views) <= agree:
+        raise InputError(
+            f"Fusing needs at least {agree + 1} posed frames, so that {agree} others can agree with each, "
+            f"but there are {len(views)}."
+        )
+    common_unit(views)
+
+    @lru_cache(maxsize=2 * neighbour_count + 2)
+    def depth_of(i: int) -> npt.NDArray[np.float32]:
+        return views[i].depth()
+
+    parts: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8], npt.NDArray[np.float32]]] = []
+    doubts: list[npt.NDArray[np.float32]] = []
+    for i, view in enumerate(views):
+        depth = depth_of(i)
+        keep = np.zeros(depth.shape, dtype=bool)
+        keep[::stride, ::stride] = True
+        keep &= (depth > 0) if keep_edges else surface_mask(depth)
+        R, t = view.pose[:3, :3], view.pose[:3, 3]
+        points = unproject(depth, view.intrinsics)[keep].astype(np.float64) @ R.T + t
+        votes = np.zeros(len(points), dtype=np.int64)
+        for j in neighbours(views, i, neighbour_count):
+            other = views[j]
+            votes += agreement(points, depth_of(j), other.intrinsics, other.pose, tolerance)
+        good = votes >= agree
+        normals = depth_normals(depth, view.intrinsics)[keep][good] @ R.T
+        parts.append((points[good], read_image(view.image, turn=False)[keep][good], normals.astype(np.float32)))
+        if view.uncertainty is not None:
+            doubts.append(view.uncertainty()[keep][good])
+        progress(view.name)
+    return Cloud(
+        np.concatenate([part[0] for part in parts]),
+        np.concatenate([part[1] for part in parts]),
+        np.concatenate([part[2] for part in parts]),
+        np.concatenate(doubts) if len(doubts) == len(views) else None,
+    )
+
+
+def thin(
+    cloud: Cloud,
+    voxel: float,  # edge length, unit of the points
+) -> Cloud:
+    """Average the points of each cell of a grid; overlapping views give each surface many times."""
+    if not voxel > 0:
+        raise InputError(f"The voxel size must be positive, not {voxel:g}.")
+    if not len(cloud.points):
+        return cloud
+    places = np.floor((cloud.points - cloud.points.min(axis=0)) / voxel)
+    if float(np.prod(places.max(axis=0) + 1)) > 2.0**62:
+        raise InputError(f"A voxel of {voxel:g} is too small for a cloud of this extent; choose a larger one.")
+    cells = places.astype(np.int64)
+    extent = cells.max(axis=0) + 1
+    key = (cells[:, 0] * extent[1] + cells[:, 1]) * extent[2] + cells[:, 2]
+    _, member, count = np.unique(key, return_inverse=True, return_counts=True)
+
+    def mean(values: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+        columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T
+        sums = [np.bincount(member, column, minlength=len(count)) for column in columns]
+        return np.stack(sums, axis=1) / count[:, None]
+
+    normals = mean(cloud.normals)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+    doubt = None if cloud.uncertainty is None else mean(cloud.uncertainty)[:, 0].astype(np.float32)
+    return Cloud(mean(cloud.points), np.rint(mean(cloud.colors)).astype(np.uint8), normals.astype(np.float32), doubt)
+
+
+def pixel_size(views: list[View]) -> float:
+    """Return the median extent of a pixel on its surface, z / f: a natural voxel."""
+    sizes = [float(np.median(view.depth()[::8, ::8])) / view.intrinsics[0, 0] for view in views[:20]]
+    return float(np.median(sizes))
+
+
+def write_cloud(path: Path, cloud: Cloud) -> None:
+    """Write a fused cloud as PLY."""
+    write_points(path, cloud.points, cloud.colors, cloud.normals, cloud.uncertainty)

@@ -1,0 +1,1 @@
+"""Files in and out: atomic writes, photographs, depth maps, point clouds, meshes, calibrations."""

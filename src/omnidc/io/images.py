@@ -1,0 +1,123 @@
+"""Photographs: finding, reading and writing them, as uint8 [H, W, 3] RGB."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError, InputError
+from omnidc.io.files import atomic_path
+
+Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+def read_image(path: str | os.PathLike[str], *, turn: bool = True) -> npt.NDArray[np.uint8]:
+    """Read a photograph. turn: follow the camera's orientation tag (EXIF), as viewers do."""
+    from PIL import Image, ImageOps
+
+    path = Path(path)
+    if not path.exists():
+        raise FileError(f"{path} does not exist.")
+    if path.is_dir():
+        raise FileError(f"{path} is a folder, not an image.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path) as picture:
+                picture.load()
+                return from_pil(ImageOps.exif_transpose(picture) if turn else picture)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except PermissionError as error:
+        raise FileError(f"{path} cannot be read: permission denied.") from error
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise FileError(f"{path} is damaged, truncated or not an image: give a JPEG, PNG, WebP or TIFF.") from error
+
+
+def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
+    """Any Pillow mode; transparency is dropped, 16-bit grey is brought to 8 bits."""
+    if picture.mode.startswith("I") or picture.mode == "F":
+        return as_rgb(np.asarray(picture))
+    return np.array(picture.convert("RGB"), np.uint8)
+
+
+def as_rgb(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """[H, W], [H, W, 1 | 3 | 4] or [3, H, W]; whole numbers, or floating point in [0, 1].
+
+    16-bit numbers are read as 8, 10, 12, 14 or 16 bits deep, whichever is the least that holds the brightest pixel,
+    since cameras of 10 and 12 bits store their values in the low bits.
+    """
+    array = np.asarray(array)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3, 4):
+        array = np.moveaxis(array, 0, 2)
+    if array.ndim == 2:
+        array = array[..., None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
+        raise InputError(f"An image has shape [H, W, 3], [H, W, 4] or [H, W], not {list(array.shape)}.")
+    array = array[..., :3]
+    if array.dtype != np.uint8:
+        array = _to_uint8(array)
+    return np.array(np.broadcast_to(array, (*array.shape[:2], 3)))
+
+
+def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    kind = array.dtype.kind
+    if kind not in "fiub" or not np.isfinite(array).all():
+        raise InputError("An image must hold finite numbers: whole ones from 0 to 255 or 65535, or floats in [0, 1].")
+    if kind == "b":
+        return np.where(array, 255, 0).astype(np.uint8)
+    low, high = array.min(), array.max()
+    if low < 0 or (kind == "f" and high > 1 + 1e-6) or high > 65535:
+        raise InputError(
+            f"The image's values run from {low:g} to {high:g}: give whole numbers from 0 to 255 or 65535, "
+            "or floats in [0, 1]."
+        )
+    if kind == "f":
+        return np.asarray(np.rint(np.clip(array, 0, 1) * 255), np.uint8)
+    bits = next(bits for bits in (8, 10, 12, 14, 16) if high < 2**bits)
+    return np.asarray(array.astype(np.uint32) >> (bits - 8), np.uint8)
+
+
+def read_photo(path: Path) -> Picture:
+    """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
+    return np.array(read_image(path, turn=False))  # a copy: arrays of Pillow cannot be written to
+
+
+def find_images(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the photographs of a folder in natural order of their names."""
+    if not folder.is_dir():
+        raise FileError(f"There is no folder {folder}; check the path.")
+    found = [path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES]
+    return sorted(found, key=lambda path: natural(path.name))
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Sort key under which frame2 comes before frame10."""
+    parts: list[tuple[int, int, str]] = []
+    digits = ""
+    for letter in name + "\0":
+        if letter.isdecimal():
+            digits += letter
+            continue
+        if digits:
+            parts.append((0, int(digits), ""))
+            digits = ""
+        parts.append((1, 0, letter))
+    return parts
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write a picture by its suffix; JPEG at a quality that does not cost detail."""
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"):
+        raise FileError(f"{path} has no suffix of a picture; write .png or .jpg.")
+    from PIL import Image
+
+    with atomic_path(path) as temporary:
+        Image.fromarray(picture).save(temporary, quality=95)

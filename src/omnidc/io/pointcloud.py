@@ -1,0 +1,233 @@
+"""Point clouds: .bin, .pcd, .ply, .npy, .las and .laz in, binary PLY out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError, InputError, MissingExtraError
+from omnidc.geometry.camera import unproject
+from omnidc.geometry.surface import depth_normals, kept_pixels
+from omnidc.geometry.transforms import Array
+from omnidc.io.files import atomic_path
+
+
+def read_cloud(
+    path: Path,
+    columns: int | None = None,  # of a .bin; None = 4 (KITTI: x y z intensity), or 5 for nuScenes' .pcd.bin
+) -> Array:
+    """Return the points [N, 3] of a scan. Points with NaN or infinite coordinates are left out."""
+    if not path.is_file():
+        raise FileError(f"There is no scan at {path}; check the path.")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise FileError(f"{path} is no point cloud that is known here; use one of {', '.join(sorted(READERS))}.")
+    if path.stat().st_size == 0:
+        raise InputError(f"The scan {path} is empty.")
+    points = _bin(path, columns) if reader is _bin else reader(path)
+    points = points[np.isfinite(points).all(axis=1)]
+    # Scanners write "no return" as the origin.
+    points = np.asarray(points[(points != 0).any(axis=1)])
+    if len(points) == 0:
+        raise InputError(f"The scan {path} is empty.")
+    return points
+
+
+def _bin(path: Path, columns: int | None = None) -> Array:
+    width = columns or (5 if path.name.endswith(".pcd.bin") else 4)
+    values = np.fromfile(path, dtype=np.float32)
+    if path.stat().st_size % 4 or values.size % width or width < 3:
+        raise InputError(
+            f"{path} has {path.stat().st_size} bytes, no multiple of {width} floats of 4 bytes; "
+            "say how many columns it has with --columns (KITTI 4, nuScenes 5, View-of-Delft radar 7)."
+        )
+    return np.asarray(values.reshape(-1, width)[:, :3], dtype=np.float64)
+
+
+def _npy(path: Path) -> Array:
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise FileError(f"{path} cannot be read as a NumPy array ({error}).") from error
+    if values.dtype.names:
+        if not {"x", "y", "z"} <= set(values.dtype.names):
+            raise InputError(f"{path} has the fields {', '.join(values.dtype.names)}, but x, y and z are needed.")
+        return np.stack([values[name].ravel() for name in "xyz"], axis=1).astype(np.float64)
+    values = values.reshape(-1, values.shape[-1]) if values.ndim == 3 else values
+    if values.ndim != 2 or values.shape[1] < 3:
+        raise InputError(f"{path} should be an array [N, 3 or more], but it is {list(values.shape)}.")
+    return np.asarray(values[:, :3], dtype=np.float64)
+
+
+def _ply(path: Path) -> Array:
+    try:
+        import plyfile
+    except ImportError as error:
+        raise MissingExtraError("plyfile", "lidar", "Reading .ply files") from error
+    try:
+        vertex: Any = plyfile.PlyData.read(str(path))["vertex"]
+        return np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+    except Exception as error:  # its parser's own errors, UnicodeDecodeError, KeyError for a missing element
+        raise FileError(f"{path} cannot be read as a PLY with vertices x, y, z ({error}).") from error
+
+
+def _las(path: Path) -> Array:
+    try:
+        import laspy
+    except ImportError as error:
+        raise MissingExtraError("laspy[lazrs]", "lidar", f"Reading {path.suffix} files") from error
+    try:
+        cloud = laspy.read(path)
+    except Exception as error:  # laspy raises its own and its decompressors' errors
+        raise FileError(f"{path} cannot be read as LAS ({error}).") from error
+    return np.asarray(cloud.xyz, dtype=np.float64)
+
+
+def _pcd(path: Path) -> Array:
+    """Point Cloud Library files: ascii, binary, and binary_compressed (LZF, stored field by field)."""
+    data = path.read_bytes()
+    header: dict[str, list[str]] = {}
+    position = 0
+    while "DATA" not in header:
+        end = data.find(b"\n", position)
+        if end < 0:
+            raise FileError(f"{path} has no complete PCD header (no DATA line); is the file complete?")
+        words = data[position:end].decode("ascii", errors="replace").split()
+        position = end + 1
+        if words and not words[0].startswith("#"):
+            header[words[0]] = words[1:]
+    try:
+        names = header["FIELDS"]
+        counts = [int(word) for word in header.get("COUNT", ["1"] * len(names))]
+        codes = {"F": "f", "I": "i", "U": "u"}
+        types = [np.dtype(f"<{codes[kind]}{size}") for kind, size in zip(header["TYPE"], header["SIZE"])]
+        total = int(header["POINTS"][0]) if "POINTS" in header else int(header["WIDTH"][0]) * int(header["HEIGHT"][0])
+        mode = header["DATA"][0].lower()
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise FileError(f"{path} has a damaged PCD header ({error}).") from error
+    if not {"x", "y", "z"} <= set(names):
+        raise InputError(f"{path} has the fields {', '.join(names)}, but x, y and z are needed.")
+    place = {name: index for index, name in enumerate(names)}
+    try:
+        if mode == "ascii":
+            starts = np.cumsum([0, *counts])
+            table = np.array([line.split() for line in data[position:].decode("ascii").splitlines() if line.strip()])
+            table = table.reshape(-1, int(starts[-1]))[:total]
+            return np.stack([table[:, starts[place[name]]].astype(np.float64) for name in "xyz"], axis=1)
+        if mode == "binary":
+            record = np.dtype([(f"{i}", kind, (count,)) for i, (kind, count) in enumerate(zip(types, counts))])
+            rows = np.frombuffer(data, dtype=record, count=total, offset=position)
+            return np.stack([rows[f"{place[name]}"][:, 0].astype(np.float64) for name in "xyz"], axis=1)
+        if mode == "binary_compressed":
+            packed, size = (int(value) for value in np.frombuffer(data, dtype="<u4", count=2, offset=position))
+            body = lzf_decompress(data[position + 8 : position + 8 + packed], size)
+            offsets = np.cumsum([0, *[kind.itemsize * count * total for kind, count in zip(types, counts)]])
+            return np.stack(
+                [
+                    np.frombuffer(
+                        body, types[place[name]], total * counts[place[name]], int(offsets[place[name]])
+                    ).astype(np.float64)[:: counts[place[name]]]
+                    for name in "xyz"
+                ],
+                axis=1,
+            )
+    except (ValueError, IndexError) as error:
+        raise FileError(f"{path} ends early or is damaged ({error}).") from error
+    raise FileError(f"{path} stores its data as {mode!r}; PCD knows ascii, binary and binary_compressed.")
+
+
+def lzf_decompress(data: bytes, size: int) -> bytes:
+    """Undo LibLZF: a byte < 32 announces that many + 1 literals, another a copy from up to 8 kB back."""
+    out = bytearray()
+    position = 0
+    while position < len(data):
+        control = data[position]
+        position += 1
+        if control < 32:
+            out += data[position : position + control + 1]
+            position += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length += data[position]
+            position += 1
+        start = len(out) - ((control & 31) << 8) - data[position] - 1
+        position += 1
+        if start < 0:
+            raise ValueError("a reference points before the data's start")
+        length += 2
+        if start + length <= len(out):
+            out += out[start : start + length]
+        else:  # the copy overlaps what it writes: a run
+            piece = bytes(out[start:])
+            out += (piece * (length // len(piece) + 1))[:length]
+    if len(out) != size:
+        raise ValueError(f"{len(out)} bytes unpacked where {size} were promised")
+    return bytes(out)
+
+
+READERS: dict[str, Callable[[Path], Array]] = {
+    ".bin": _bin,
+    ".npy": _npy,
+    ".ply": _ply,
+    ".las": _las,
+    ".laz": _las,
+    ".pcd": _pcd,
+}
+
+
+def write_points(
+    path: str | Path,
+    points: npt.NDArray[np.floating],  # [N, 3]
+    colors: npt.NDArray[np.uint8] | None = None,  # [N, 3]
+    normals: npt.NDArray[np.floating] | None = None,  # [N, 3]
+    uncertainty: npt.NDArray[np.floating] | None = None,  # [N]
+    comment: str = "omnidc",
+) -> None:
+    """Write a binary PLY with whatever is known of each point."""
+    fields: list[tuple[str, str, npt.NDArray[np.generic]]] = [
+        (axis, "<f4", points[:, i]) for i, axis in enumerate("xyz")
+    ]
+    if normals is not None:
+        fields += [(f"n{axis}", "<f4", normals[:, i]) for i, axis in enumerate("xyz")]
+    if colors is not None:
+        fields += [(name, "u1", colors[:, i]) for i, name in enumerate(("red", "green", "blue"))]
+    if uncertainty is not None:
+        fields.append(("uncertainty", "<f4", uncertainty))
+    table = np.empty(len(points), dtype=[(name, kind) for name, kind, _ in fields])
+    for name, _, values in fields:
+        table[name] = values
+    lines = ["ply", "format binary_little_endian 1.0", f"comment {comment}", f"element vertex {len(points)}"]
+    lines += [f"property {'float' if kind == '<f4' else 'uchar'} {name}" for name, kind, _ in fields]
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        stream.write(("\n".join([*lines, "end_header"]) + "\n").encode("ascii"))
+        stream.write(table.tobytes())
+
+
+def write_ply(
+    path: str | Path,
+    depth: npt.NDArray[np.float32],  # [H, W]
+    intrinsics: npt.NDArray[np.float64],
+    colors: npt.NDArray[np.uint8],  # [H, W, 3]
+    uncertainty: npt.NDArray[np.float32] | None = None,  # [H, W], Laplace scale, unit of the depth
+    *,
+    keep_edges: bool = False,
+) -> int:
+    """Write a depth map as points with colours, normals and uncertainty; return their number.
+
+    The frame is the camera's: x right, y down, z forward.
+    """
+    keep = kept_pixels(depth, keep_edges)
+    write_points(
+        path,
+        unproject(depth, intrinsics)[keep],
+        colors[keep],
+        depth_normals(depth, intrinsics)[keep],
+        None if uncertainty is None else uncertainty[keep],
+        "omnidc; camera frame: x right, y down, z forward",
+    )
+    return int(keep.sum())

@@ -1,1 +1,0 @@
-"""Files that leave (and depth files that enter): depth maps, point clouds, previews."""

@@ -1,0 +1,173 @@
+"""`Completion`: the result, and every way to keep it."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.errors import FileError, InputError
+from omnidc.geometry.camera import check_intrinsics, unproject
+from omnidc.geometry.surface import surface_mask
+from omnidc.io.depth import CODECS, write_depth
+from omnidc.io.files import atomic_path, write_json
+from omnidc.io.mesh import write_glb
+from omnidc.io.pointcloud import write_ply
+from omnidc.viz.preview import preview
+
+FloatMap = npt.NDArray[np.float32]
+
+PREVIEW_SUFFIXES = (".jpg", ".jpeg", ".webp")
+CLOUD_SUFFIXES = (".ply", ".glb")
+
+
+@dataclass
+class Completion:
+    """Dense depth of one view. Maps have the size of the image that was given.
+
+    depth: float32 [H, W] > 0, z-depth in the unit of the input; relative, around 1, where `relative` is True.
+    uncertainty: float32 [H, W] > 0, Laplace scale b of the depth in the same unit, so that |error| ≤ b ln 20 holds for
+        95 % of the pixels of a calibrated network; None where the network has no such head.
+    input_confidence: float32 [H, W] in [0, 1], how far the network trusted each measurement; NaN where there is none.
+    sparse: float32 [H, W], the measurements as they were used (z-depth, 0 = none).
+    image: uint8 [H, W, 3], RGB.
+    intrinsics: float64 [3, 3] or None.
+    unit: "m", "input's unit" where only the user knows it, or "relative".
+    warnings: what the user should know, each a sentence.
+    details: what happened (model, solver iterations, tile); goes into the metadata.
+    """
+
+    depth: FloatMap
+    uncertainty: FloatMap | None
+    input_confidence: FloatMap
+    sparse: FloatMap
+    image: npt.NDArray[np.uint8]
+    intrinsics: npt.NDArray[np.float64] | None = None
+    unit: str = "m"
+    warnings: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def relative(self) -> bool:
+        """True when there was no measurement, so that the scale is arbitrary."""
+        return self.unit == "relative"
+
+    @property
+    def residual(self) -> FloatMap:
+        """Result minus measurement, [H, W]; NaN where there is no measurement."""
+        return np.where(self.sparse > 0, self.depth - self.sparse, np.nan).astype(np.float32)
+
+    def points(self, intrinsics: Any = None, *, keep_edges: bool = False) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
+        """Points [N, 3] in the camera's frame (x right, y down, z forward) and their colours [N, 3].
+
+        Flying pixels at depth edges are left out unless `keep_edges`.
+        """
+        camera = self._camera(intrinsics)
+        keep = np.ones(self.depth.shape, bool) if keep_edges else surface_mask(self.depth)
+        return unproject(self.depth, camera)[keep], self.image[keep]
+
+    def preview(self) -> npt.NDArray[np.uint8]:
+        """A picture to look at: photograph with the points, coloured depth, colour bar. uint8 RGB."""
+        return preview(self.image, self.depth, self.sparse, self.unit)
+
+    def metadata(self) -> dict[str, Any]:
+        """Numbers that belong to the files, ready for JSON."""
+        from omnidc import __version__
+
+        measured = self.sparse > 0
+        data: dict[str, Any] = {
+            "omnidc": __version__,
+            "width": self.depth.shape[1],
+            "height": self.depth.shape[0],
+            "unit": self.unit,
+            "points": int(measured.sum()),
+            "depth": _range(self.depth),
+            **self.details,
+        }
+        if measured.any():
+            relative = np.abs(self.residual[measured]) / self.sparse[measured]
+            data["input"] = _range(self.sparse[measured])
+            data["residual_at_points"] = {
+                "median_relative": float(np.median(relative)),
+                "mean_absolute": float(np.abs(self.residual[measured]).mean()),
+            }
+            data["mean_input_confidence"] = float(self.input_confidence[measured].mean())
+        if self.uncertainty is not None:
+            data["uncertainty"] = _range(self.uncertainty)
+        if self.intrinsics is not None:
+            data["intrinsics"] = self.intrinsics.tolist()
+        return {**data, "warnings": list(self.warnings)}
+
+    def save(self, path: str | os.PathLike[str], *, scale: float | None = None, keep_edges: bool = False) -> Path:
+        """Write one file by its suffix and return its path.
+
+        npy, npz, png (16 bits, × scale), exr, pfm, tiff: depth. ply, glb: points or surface (needs intrinsics).
+        jpg, webp, and png whose name ends in "preview.png": the preview. json: the metadata.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
+            _write_picture(path, self.preview())
+        elif suffix == ".ply":
+            write_ply(path, self.depth, self._camera(None), self.image, self.uncertainty, keep_edges=keep_edges)
+        elif suffix == ".glb":
+            write_glb(path, self.depth, self._camera(None), self.image, keep_edges=keep_edges)
+        elif suffix == ".json":
+            write_json(path, self.metadata())
+        elif suffix in CODECS:
+            write_depth(path, self.depth, scale)
+        else:
+            check_suffix(path)
+        return path
+
+    def save_maps(self, path: str | os.PathLike[str]) -> Path:
+        """Write the confidence maps: an npz holds `uncertainty` and `input_confidence`, other formats the former."""
+        path = Path(path)
+        if path.suffix.lower() == ".npz":
+            maps = {"input_confidence": self.input_confidence}
+            if self.uncertainty is not None:
+                maps["uncertainty"] = self.uncertainty
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **maps)  # type: ignore[arg-type]
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(buffer.getbuffer())
+        elif self.uncertainty is None:
+            raise InputError(
+                f"This model gives no uncertainty; write {path.with_suffix('.npz')} for the input confidence."
+            )
+        else:
+            write_depth(path, self.uncertainty)
+        return path
+
+    def _camera(self, intrinsics: Any) -> npt.NDArray[np.float64]:
+        if intrinsics is not None:
+            return check_intrinsics(intrinsics)
+        if self.intrinsics is None:
+            raise InputError("Points need the camera: give intrinsics (fx fy cx cy).")
+        return self.intrinsics
+
+
+def check_suffix(path: Path) -> None:
+    """Raise unless `Completion.save` can write a file of this name."""
+    known = (*CODECS, *CLOUD_SUFFIXES, *PREVIEW_SUFFIXES, ".json")
+    if path.suffix.lower() not in known:
+        raise FileError(f"{path} has no suffix that can be written ({', '.join(known)}).")
+
+
+def _write_picture(path: Path, picture: npt.NDArray[np.uint8]) -> None:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    kind = {".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower(), "PNG")
+    Image.fromarray(picture).save(buffer, format=kind, quality=92)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(buffer.getbuffer())
+
+
+def _range(values: npt.NDArray[Any]) -> dict[str, float]:
+    return {"min": float(values.min()), "median": float(np.median(values)), "max": float(values.max())}

@@ -1,0 +1,1 @@
+"""After-treatment of the first compact network, in NumPy; goes with its weights."""

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from omnidc.errors import FileError, InputError
+from omnidc.io.depth import CODECS, read_depth, write_depth
+
+
+@pytest.fixture
+def depth() -> np.ndarray:
+    values = np.random.default_rng(0).uniform(0.5, 20, (17, 23)).astype(np.float32)
+    values[3, 4:9] = 0
+    return values
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+def test_every_codec_reads_back_what_it_wrote(suffix: str, depth: np.ndarray, tmp_path: Path) -> None:
+    path = tmp_path / f"depth{suffix}"
+    scale = write_depth(path, depth)
+    again = read_depth(path)
+    tolerance = 0.5 / scale + 1e-6 if CODECS[suffix].integer else 0
+    np.testing.assert_allclose(again.depth, depth, rtol=0, atol=tolerance)
+    assert again.depth.dtype == np.float32
+    assert ((again.depth == 0) == (depth == 0)).all()
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_pfm_starts_with_the_bottom_row(tmp_path: Path) -> None:
+    write_depth(tmp_path / "a.pfm", np.array([[1, 2], [3, 4]], np.float32))
+    assert (tmp_path / "a.pfm").read_bytes() == b"Pf\n2 2\n-1.0\n" + np.array([3, 4, 1, 2], "<f4").tobytes()
+
+
+def test_big_endian_pfm_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.pfm").write_bytes(b"Pf\n2 1\n1.0\n" + np.array([3, 4], ">f4").tobytes())
+    assert read_depth(tmp_path / "a.pfm").depth.tolist() == [[3, 4]]
+
+
+def _png16(path: Path, values: np.ndarray) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(values.astype(np.uint16)).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "value", "scale"),
+    [
+        ("depth.png", (48, 64), 2654, 1000),
+        ("kitti/depth/0005.png", (48, 64), 3544, 256),
+        ("vkitti/depth/0005.png", (48, 64), 3544, 100),
+        ("rgbd_dataset_freiburg1/depth/1.png", (48, 64), 3544, 5000),
+        ("0005.png", (375, 1242), 3544, 256),
+        ("0005.png", (48, 64), 14787, 5000),
+        ("autumn/1.png", (48, 64), 2000, 1000),
+        ("avoid/1.png", (48, 64), 2000, 1000),
+    ],
+)
+def test_scale_of_16_bit_png_is_guessed_with_a_reason(
+    name: str, shape: tuple[int, int], value: int, scale: float, tmp_path: Path
+) -> None:
+    file = read_depth(_png16(tmp_path / name, np.full(shape, value)))
+    assert file.scale == scale
+    assert f"{scale:g}" in file.note or "millimetres" in file.note
+    assert "--depth-scale" in file.note
+    assert file.depth[0, 0] == pytest.approx(value / scale)
+
+
+def test_a_given_scale_wins_over_every_guess(tmp_path: Path) -> None:
+    assert read_depth(_png16(tmp_path / "kitti.png", np.full((4, 4), 500)), scale=50).depth[0, 0] == 10
+
+
+def test_our_own_png_names_its_scale(tmp_path: Path) -> None:
+    write_depth(tmp_path / "kitti_depth.png", np.full((4, 4), 40, np.float32), scale=1000)
+    assert read_depth(tmp_path / "kitti_depth.png").depth[0, 0] == 40
+
+
+def test_nan_and_infinity_become_no_measurement_and_are_counted(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([[1, np.nan], [np.inf, -np.inf]]))
+    file = read_depth(tmp_path / "a.npy")
+    assert file.depth.tolist() == [[1, 0], [0, 0]]
+    assert file.invalid == 3
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 6), (5, 6, 1), (1, 1, 5, 6)])
+def test_axes_of_length_one_are_dropped(shape: tuple[int, ...], tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones(shape))
+    assert read_depth(tmp_path / "a.npy").depth.shape == (5, 6)
+
+
+def test_npz_takes_the_key_depth_or_the_only_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", rgb=np.zeros((2, 2, 3)), depth=np.ones((2, 2)))
+    np.savez(tmp_path / "b.npz", whatever=np.ones((2, 2)))
+    np.savez(tmp_path / "c.npz", x=np.ones((2, 2)), y=np.ones((2, 2)))
+    assert read_depth(tmp_path / "a.npz").depth.sum() == 4
+    assert read_depth(tmp_path / "b.npz").depth.sum() == 4
+    with pytest.raises(FileError, match="x, y"):
+        read_depth(tmp_path / "c.npz")
+
+
+def test_negative_depth_is_an_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([[1.0, -1.0]]))
+    with pytest.raises(InputError, match="negative"):
+        read_depth(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize(
+    ("picture", "message"),
+    [(np.zeros((4, 4, 3), np.uint8), "colour"), (np.zeros((4, 4), np.uint8), "8-bit")],
+)
+@pytest.mark.parametrize("suffix", [".png", ".tiff"])
+def test_a_picture_given_as_depth_is_an_error(picture: np.ndarray, message: str, suffix: str, tmp_path: Path) -> None:
+    Image.fromarray(picture).save(tmp_path / f"a{suffix}")
+    with pytest.raises(InputError, match=message):
+        read_depth(tmp_path / f"a{suffix}")
+
+
+@pytest.mark.parametrize("array", [np.zeros((4, 4, 3)), np.zeros(4), np.zeros((4, 4), np.uint8), np.zeros((0, 4))])
+def test_an_array_that_is_no_map_is_an_error(array: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(InputError):
+        read_depth(tmp_path / "a.npy")
+
+
+def test_a_pickle_is_refused_not_run(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", {"depth": 1}, allow_pickle=True)
+    with pytest.raises(FileError, match="Python objects"):
+        read_depth(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
+def test_truncated_files_are_refused(suffix: str, kept: float, depth: np.ndarray, tmp_path: Path) -> None:
+    path = tmp_path / f"depth{suffix}"
+    write_depth(path, depth)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    with pytest.raises(FileError, match="truncated"):
+        read_depth(path)
+
+
+@pytest.mark.parametrize("name", ["missing.npy", "", "photo.jpg"])
+def test_what_is_not_a_depth_file_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"x")
+    with pytest.raises(FileError, match=str(tmp_path)):
+        read_depth(tmp_path / name)
+
+
+def test_png_takes_the_finest_scale_that_fits(tmp_path: Path) -> None:
+    assert write_depth(tmp_path / "a.png", np.full((2, 2), 60, np.float32)) == 1000
+    assert write_depth(tmp_path / "a.png", np.full((2, 2), 200, np.float32)) == 256
+    assert write_depth(tmp_path / "a.png", np.full((2, 2), 600, np.float32)) == 100
+
+
+def test_depth_that_does_not_fit_into_16_bits_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="16 bits"):
+        write_depth(tmp_path / "a.png", np.full((2, 2), 80, np.float32), scale=1000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_depth_below_the_resolution_of_the_png_is_not_written_as_none(tmp_path: Path) -> None:
+    write_depth(tmp_path / "a.png", np.array([[1e-6, 0, np.nan]], np.float32))
+    assert (read_depth(tmp_path / "a.png").depth > 0).tolist() == [[True, False, False]]
+
+
+def test_exr_with_depth_repeated_in_rgb_is_read_and_a_colour_exr_refused(tmp_path: Path) -> None:
+    import OpenEXR
+
+    header = {"type": OpenEXR.scanlineimage}
+    plane = np.arange(12, dtype=np.float32).reshape(3, 4)
+    OpenEXR.File(header, {"RGB": np.stack([plane] * 3, -1)}).write(str(tmp_path / "a.exr"))
+    assert (read_depth(tmp_path / "a.exr").depth == plane).all()
+    OpenEXR.File(header, {"RGB": np.stack([plane, plane + 1, plane], -1)}).write(str(tmp_path / "b.exr"))
+    with pytest.raises(InputError, match="colour"):
+        read_depth(tmp_path / "b.exr")
+
+
+def test_files_of_real_sensors_get_the_right_scale(shared: Path) -> None:
+    formats = shared / "data" / "formats"
+    for name, scale in {
+        "iphone_promptda/assets/example_images/arkit_depth.png": 1000,
+        "7scenes_tsdf/data/frame-000000.depth.png": 1000,
+        "kitti_metric3d/data/kitti_demo/depth/0000000005.png": 256,
+        "tum_fr1_rpy/depth/1305031231.197771.png": 5000,
+        "cleargrasp/data/sample_dataset/real-val/d435/000000080-opaque-depth-img.exr": 1,
+    }.items():
+        file = read_depth(formats / name)
+        assert file.scale == scale, name
+        assert 0.1 < np.median(file.depth[file.depth > 0]) < 30, name

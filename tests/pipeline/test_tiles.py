@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnidc.network.checkpoint import load_network
+from omnidc.network.harmonic import HarmonicNetwork
+from omnidc.pipeline.tiles import Stitch, run, tiles
+
+
+def scene(height: int, width: int, points: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.rand(1, 3, height, width, generator=generator)
+    sparse = torch.zeros(1, 1, height, width)
+    index = torch.randperm(height * width, generator=generator)[:points]
+    sparse.view(-1)[index] = 1 + 9 * torch.rand(len(index), generator=generator)
+    return image, sparse
+
+
+@pytest.mark.parametrize("keep_bytes", [1 << 30, 0], ids=["refinement kept", "network run twice"])
+@pytest.mark.parametrize("size", [(256, 416), (160, 640), (512, 96)])
+def test_tiles_give_the_result_of_the_whole_image(
+    Tiny: Callable[..., Any], size: tuple[int, int], keep_bytes: int
+) -> None:
+    image, sparse = scene(*size)
+    network = Tiny(multiple=32).eval()
+    whole = run(network, image, sparse)
+    network.calls.clear()
+    tiled = run(network, image, sparse, tile=128, overlap=64, keep_bytes=keep_bytes)
+    windows = len(list(tiles(*size, 128, 64, 32)))
+    assert windows >= 6
+    assert len(network.calls) == windows * (1 if keep_bytes else 2)
+    assert max(map(max, network.calls)) == 128
+    torch.testing.assert_close(tiled.depth, whole.depth, rtol=2e-4, atol=0)
+    assert whole.scale is not None
+    assert tiled.scale is not None
+    torch.testing.assert_close(tiled.scale, whole.scale, rtol=2e-4, atol=0)
+    torch.testing.assert_close(tiled.confidence, whole.confidence)
+    torch.testing.assert_close(tiled.log_depth, whole.log_depth, rtol=0, atol=2e-4)
+
+
+def slope_with_outliers(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A plane measured at one pixel in sixty, a tenth of the measurements three times too far (the mask)."""
+    generator = torch.Generator().manual_seed(1)
+    plane = torch.linspace(2, 4, width).expand(1, 1, height, width)
+    measured = torch.rand(plane.shape, generator=generator) < 1 / 60
+    wrong = measured & (torch.rand(plane.shape, generator=generator) < 0.1)
+    image = torch.full((1, 3, height, width), 0.5)
+    return image, torch.where(wrong, 3 * plane, plane) * measured, wrong
+
+
+@pytest.mark.parametrize("tile", [None, 256], ids=["whole", "tiled"])
+def test_the_shipped_network_leaves_outliers_out_and_says_so(tile: int | None) -> None:
+    image, sparse, wrong = slope_with_outliers(320, 448)
+    output = run(load_network("compact").eval(), image, sparse, tile=tile, overlap=64)
+    plane = torch.linspace(2, 4, 448).expand_as(sparse)
+    assert float((output.depth / plane - 1).abs().mean()) < 0.01
+    confidence = F.interpolate(output.confidence, scale_factor=output.stride)
+    assert float(confidence[wrong].mean()) < 0.15  # some share their cell with a right one
+    assert float(confidence[(sparse > 0) & ~wrong].mean()) > 0.9
+
+
+def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
+    class Moody(HarmonicNetwork):
+        """Predicts another slope in every tile, as networks with global context do."""
+
+        def fields(self, image, sparse):  # type: ignore[no-untyped-def]
+            fields = super().fields(image, sparse)
+            return type(fields)((fields.gradients[0] + 0.01 * image.mean(),), None, fields.confidence)
+
+    image, sparse = scene(256, 512, points=1)
+    image[..., :256] *= 0.2
+
+    def sharpest_bend(overlap: int) -> float:
+        log_depth = run(Moody(), image, sparse, tile=256, overlap=overlap).log_depth
+        return float(log_depth.diff(n=2, dim=-1)[..., 8:-8].abs().max())
+
+    assert sharpest_bend(96) < 0.4 * sharpest_bend(8)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 9), (33, 65), (200, 331)])
+def test_any_size_comes_back_at_its_own_size(Tiny: Callable[..., Any], size: tuple[int, int]) -> None:
+    image, sparse = scene(*size, points=20)
+    output = run(Tiny(), image, sparse, tile=96)
+    assert output.depth.shape == (1, 1, *size)
+    assert output.scale is not None
+    assert output.scale.shape == (1, 1, *size)
+    assert (output.depth > 0).all()
+    assert torch.isfinite(output.depth).all()
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(32, 400), st.integers(8, 300))
+def test_tiles_cover_every_cell_and_their_weights_blend(rows: int, columns: int, tile: int, overlap: int) -> None:
+    grid = 32
+    windows = list(tiles(rows * grid, columns * grid, tile, overlap, grid))
+    for stride in (1, 4, 16):
+        stitch = Stitch(rows * grid, columns * grid)
+        reference = torch.arange(rows * columns * (grid // stride) ** 2, dtype=torch.float32)
+        reference = reference.view(1, 1, rows * grid // stride, columns * grid // stride)
+        for window in windows:
+            assert window.top % grid == window.left % grid == 0
+            assert window.height <= max(tile, 2 * grid)
+            stitch.add(window, window.crop(reference, stride))
+        torch.testing.assert_close(stitch.result(), reference)
+
+
+def test_depth_scales_with_the_measurements_in_tiles_too(Tiny: Callable[..., Any]) -> None:
+    image, sparse = scene(192, 192)
+    network = Tiny()
+    once = run(network, image, sparse, tile=96, overlap=48).depth
+    for factor in (2.0**-20, 2.0**10):
+        torch.testing.assert_close(run(network, image, sparse * factor, tile=96, overlap=48).depth, once * factor)
