@@ -12,8 +12,8 @@ from typing import Any
 import cv2
 from examples.adapters.common import device
 
-from omnidc.evaluation.baselines.alignment import align
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
+from omnidc.pipeline.alignment import align
 
 
 @cache

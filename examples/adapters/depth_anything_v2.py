@@ -14,8 +14,8 @@ import torch
 from examples.adapters.common import device, from_environment, import_from
 
 from omnidc.errors import ConfigError
-from omnidc.evaluation.baselines.alignment import align
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
+from omnidc.pipeline.alignment import align
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "vits": {"features": 64, "out_channels": [48, 96, 192, 384]},

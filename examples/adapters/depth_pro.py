@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from examples.adapters.common import device, from_environment, result
 
-from omnidc.evaluation.baselines.alignment import align
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
+from omnidc.pipeline.alignment import align
 
 
 @cache

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from examples.adapters.common import device, image_tensor
 
-from omnidc.evaluation.baselines.alignment import align
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
+from omnidc.pipeline.alignment import align
 
 
 @cache

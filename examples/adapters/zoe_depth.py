@@ -13,8 +13,8 @@ import torch
 from examples.adapters.common import device
 from PIL import Image as PillowImage
 
-from omnidc.evaluation.baselines.alignment import align
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
+from omnidc.pipeline.alignment import align
 
 
 @cache

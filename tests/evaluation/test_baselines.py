@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from omnidc.errors import InputError
 from omnidc.evaluation.baselines import BASELINES
-from omnidc.evaluation.baselines.alignment import align, aligned, fit, fit_robust
 from omnidc.evaluation.baselines.interpolation import idw, linear, nearest
 from omnidc.integrate.reference import difference_matrix
+from omnidc.pipeline.alignment import align, aligned, fit, fit_robust
 
 
 def scene(

@@ -2,6 +2,8 @@
 
 `align-depth@module:callable` and `align-disparity@module:callable` take a monocular network, `callable(image)` →
 relative map [H, W], and fit it to the points by scale and shift; with `-robust@` outliers do not count.
+`prior@module:callable` fuses the map with the points in the integrator; `prior@module:callable+METHOD` with the result
+of a method too.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ import numpy.typing as npt
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
-from omnidc.evaluation.baselines.alignment import Space, aligned
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
+from omnidc.pipeline.alignment import Space, align
+from omnidc.pipeline.prior import fuse, fuse_completion
 
 
 def find_method(name: str, untiled: bool = False) -> Method:
@@ -32,6 +35,9 @@ def find_method(name: str, untiled: bool = False) -> Method:
     if alignment:
         space: Space = "depth" if alignment[1] == "depth" else "disparity"
         return aligned(find_callable(alignment[3]), space, robust=alignment[2] is not None)
+    fusion = re.fullmatch(r"prior@([^+]+)(?:\+(.+))?", name)
+    if fusion:
+        return fused(find_callable(fusion[1]), None if fusion[2] is None else find_method(fusion[2], untiled))
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
         return find_callable(name)
     if not Path(name).exists() and not _is_model(name):
@@ -49,6 +55,28 @@ def find_method(name: str, untiled: bool = False) -> Method:
         return completer.complete(image, sparse, intrinsics=intrinsics)
 
     return complete
+
+
+def aligned(mono: Callable[[Image], Any], space: Space = "depth", robust: bool = False) -> Method:
+    """A method from a monocular one: `mono(image)` gives a relative map [H, W], depth or disparity."""
+
+    def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
+        return align(np.asarray(mono(image)), sparse, space, robust)
+
+    return method
+
+
+def fused(mono: Callable[[Image], Any], completion: Method | None) -> Method:
+    """The points and a monocular map in one integration; with a completion method, its result takes part as well."""
+
+    def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Any:
+        prior = np.asarray(mono(image))
+        if completion is None:
+            return fuse(sparse, prior)
+        result = completion(image, sparse, intrinsics)
+        return fuse_completion(result, sparse, prior)
+
+    return method
 
 
 def find_callable(name: str) -> Callable[..., Any]:
