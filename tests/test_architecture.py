@@ -26,7 +26,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
-    "pipeline": ("errors geometry integrate io network viz", "PIL cv2 numpy torch"),
+    "pipeline": ("errors geometry integrate io network viz", "PIL cv2 numpy scipy torch"),
     "__init__": ("errors pipeline", ""),
     "sensors": ("errors frame geometry io", "cv2 numpy pycolmap rosbags"),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
@@ -34,7 +34,10 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "datasets errors frame geometry integrate io network patterns",
         "cv2 numpy safetensors tomli torch tqdm",
     ),
-    "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
+    "evaluation": (
+        "__init__ datasets errors frame geometry integrate io patterns pipeline",
+        "PIL cv2 numpy scipy torch tqdm",
+    ),
     "interop": ("errors geometry io", "cv2 numpy"),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (

@@ -12,7 +12,7 @@ import typer
 from omnidc.cli.models import DeviceOption, ModelOption, load_model
 
 if TYPE_CHECKING:
-    from omnidc.pipeline import Completion, Inputs
+    from omnidc.pipeline import Completion, DepthCompleter, Inputs
 
 FORMATS = ("npy", "npz", "png", "exr", "pfm", "tiff", "ply", "glb", "preview")
 
@@ -70,6 +70,10 @@ def complete(
     ] = None,
     tile: Annotated[str, typer.Option(help='Side of tiles for large images: "auto", "none" or pixels.')] = "auto",
     far: Annotated[float | None, typer.Option(help="Largest depth in the result.")] = None,
+    prior: Annotated[
+        str,
+        typer.Option(help="Monocular depth or disparity to fuse with: a file, a folder, or module:callable."),
+    ] = "",
     confidence: Annotated[
         Path | None,
         typer.Option(help="Write the confidence maps here: npz (both) or a depth format (uncertainty); or a folder."),
@@ -98,6 +102,7 @@ def complete(
             "far": far,
         },
         outputs=outputs,
+        prior=prior,
     )
     if not image.exists():
         raise FileError(f"{image} does not exist.")
@@ -164,8 +169,21 @@ class _Outputs:
 class _Job:
     """What to do with each view; the same for one and for many."""
 
-    def __init__(self, inputs: dict[str, Any], options: dict[str, Any], outputs: _Outputs) -> None:
+    def __init__(self, inputs: dict[str, Any], options: dict[str, Any], outputs: _Outputs, prior: str = "") -> None:
+        from omnidc.pipeline.prior import open_prior
+
         self.inputs, self.options, self.outputs = inputs, options, outputs
+        self.prior = open_prior(prior) if prior else None
+
+    def complete(self, completer: DepthCompleter, given: Inputs, image: Path) -> Completion:
+        """The result for one view, fused with its prior where there is one."""
+        from omnidc.pipeline.prior import fuse_completion
+
+        [result] = completer.complete_inputs([given], **self.options)
+        if self.prior is None:
+            return result
+        fused: Completion = fuse_completion(result, result.sparse, self.prior(image, result.image))
+        return fused
 
     def prepare(self, image: Path, sparse: Path) -> Inputs:
         from omnidc.pipeline import prepare
@@ -185,7 +203,7 @@ class _Job:
         typer.echo(f"input: {given.summary()}")
         _print_warnings(given.warnings)
         completer = load_model(model, device)
-        [result] = completer.complete_inputs([given], **self.options)
+        result = self.complete(completer, given, image)
         _print_warnings(result.warnings[len(given.warnings) :])
         outputs.save(result, paths)
         for path in maps:
@@ -242,7 +260,7 @@ class _Job:
                         if first or given.warnings:
                             bar.write(f"{stem}: {given.summary()}")
                             first = False
-                        [result] = completer.complete_inputs([given], **self.options)
+                        result = self.complete(completer, given, picture)
                         for warning in result.warnings:
                             bar.write(f"{stem}: {warning}")
                         outputs.save(result, paths)

@@ -8,7 +8,6 @@ of a method too.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
 from omnidc.pipeline.alignment import Space, align
-from omnidc.pipeline.prior import fuse, fuse_completion
+from omnidc.pipeline.prior import find_callable, fuse, fuse_completion
 
 
 def find_method(name: str, untiled: bool = False) -> Method:
@@ -77,23 +76,6 @@ def fused(mono: Callable[[Image], Any], completion: Method | None) -> Method:
         return fuse_completion(result, sparse, prior)
 
     return method
-
-
-def find_callable(name: str) -> Callable[..., Any]:
-    """The function that `module:attribute` names."""
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"Cannot use the method {name!r}: {error}; the module must be importable from here (PYTHONPATH)."
-        ) from error
-    if not callable(found):
-        raise ConfigError(f"The method {name!r} is not callable.")
-    function: Callable[..., Any] = found
-    return function
 
 
 def _is_model(name: str) -> bool:

@@ -3,26 +3,33 @@
 The prior, relative or metric, depth or disparity, is first fitted to the points (`alignment.best_line`). Its log
 gradients then enter one least-squares problem with the points and, where there is one, the result of a network:
 
-    E(x) = Σ_points c_p (x_p − ln o_p)² / σ_o² + Σ_edges (∇x − ∇ ln prior)² / σ_g² + Σ_pixels (x − ln d)² / (L σ_d)²
+    E(x) = Σ_points c_p (x_p − ln o_p)² / σ_o² + Σ_edges (∇x − ρ ∇ ln prior)² / σ_g² + Σ_pixels (x − ln d)² / (L σ_d)²
 
-σ_g is the error of a gradient of the prior, read off the points: between two points at a distance of r pixels, the
-errors of the fitted prior differ by about σ_g √r. A prior that disagrees with the points therefore counts little. c_p
-falls where a point disagrees with its neighbours' errors: such a point is an outlier rather than the prior's fault. σ_d
-is the network's own uncertainty; its errors are alike over L pixels, so that a pixel counts as 1 / L² of a measurement.
+ρ in [0, 1] is the share of the prior's differences that the points confirm: 1 for a good prior, near 0 for noise. σ_g
+is the error of its gradients, read off the points: between two points r pixels apart, the errors of the fitted prior
+differ by about σ_g √r. A prior that disagrees with the points therefore counts little. c_p falls where a point disagrees
+with its neighbours' errors: such a point is an outlier rather than the prior's fault. σ_d is the network's own
+uncertainty; its errors are alike over L pixels, so that a pixel counts as 1 / L² of a measurement.
 """
 
 from __future__ import annotations
 
+import importlib
+import re
+from collections.abc import Callable
 from dataclasses import is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.spatial import cKDTree
 
-from omnidc.errors import InputError
+from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.integrate import integrate
+from omnidc.io.depth import CODECS, read_depth
 from omnidc.pipeline.alignment import Depth, Space, apply_line, best_line
 
 POINT_STD = 0.01  # σ_o, log depth: what a good sensor leaves
@@ -31,7 +38,7 @@ GRADIENT_FLOOR = 1e-3  # a prior made from the truth fits exactly; the system mu
 CORRELATION = 24.0  # L, pixels
 NO_UNCERTAINTY = 0.05  # σ_d of a method that gives none, log depth
 NEIGHBORS = 4  # of a point, whose errors are compared with its own
-MIN_POINTS = 8
+MIN_POINTS = 2 * NEIGHBORS + 1
 RTOL = 1e-4  # as for the baselines: no score shows a smaller one
 MEDIAN_OF_SQUARE = 0.455  # of a standard normal variable
 
@@ -50,7 +57,8 @@ def fuse(
     points = sparse > 0
     errors = np.log(sparse[points].astype(np.float64)) - log_prior[points]
     positions = np.argwhere(points).astype(np.float64)
-    sigma = gradient_std(positions, errors)
+    share = agreement(positions, np.log(sparse[points].astype(np.float64)), log_prior[points])
+    sigma = gradient_std(positions, errors + (1 - share) * log_prior[points])
     confidence = point_confidence(positions, errors, sigma)
 
     weights = np.zeros(sparse.shape)  # of the data term, times σ_g²: edges have weight 1
@@ -70,7 +78,7 @@ def fuse(
     for channel, axis in ((0, 1), (1, 0)):
         both = np.logical_and(np.delete(known, 0, axis), np.delete(known, -1, axis))
         inner = (slice(None), slice(1, None)) if axis == 1 else (slice(1, None), slice(None))
-        gradients[(channel, *inner)] = np.where(both, np.diff(log_prior, axis=axis), 0.0)
+        gradients[(channel, *inner)] = np.where(both, share * np.diff(log_prior, axis=axis), 0.0)
         edges[(channel, *inner)] = np.where(both, 1.0, 0.1)  # smooth where the prior is unknown
     with torch.no_grad():
         x, _ = integrate(
@@ -109,6 +117,88 @@ def align_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | N
     depth = sparse[usable].astype(np.float64)
     line = best_line(np.asarray(prior, np.float64)[usable], depth, space)
     return apply_line(np.asarray(prior), line, float(depth.min()), float(depth.max()))
+
+
+Prior = Callable[[Path, npt.NDArray[np.uint8]], npt.NDArray[np.floating]]  # image file, image [H, W, 3] → map [H, W]
+
+
+def open_prior(source: str) -> Prior:
+    """Where priors come from: a depth file, a folder of them named like the images, or `module:callable` of an image.
+
+    In files 0 and what is not finite is unknown. A map of another size is brought to that of the image.
+    """
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", source):
+        function = find_callable(source)
+        return lambda path, image: _fit_size(np.asarray(function(image), np.float64), image, source)
+    place = Path(source)
+    if not place.exists():
+        raise FileError(f"There is no prior {source}: give a depth file, a folder of them, or module:callable.")
+
+    def read(path: Path, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.floating]:
+        file = place
+        if place.is_dir():
+            found = [place / f"{path.stem}{suffix}" for suffix in CODECS if (place / f"{path.stem}{suffix}").is_file()]
+            if not found:
+                raise FileError(f"The folder {place} has no prior called {path.stem} ({', '.join(CODECS)}).")
+            file = found[0]
+        depth = read_depth(file, scale=1.0).depth.astype(np.float64)
+        return _fit_size(np.where(depth > 0, depth, np.nan), image, str(file))
+
+    return read
+
+
+def _fit_size(prior: npt.NDArray[np.float64], image: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.floating]:
+    if prior.ndim != 2 or not np.isfinite(prior).any():
+        raise InputError(f"The prior {name} is no map [H, W] with finite numbers.")
+    height, width = image.shape[:2]
+    if prior.shape == (height, width):
+        return prior
+    if abs(prior.shape[1] / prior.shape[0] / (width / height) - 1) > 0.03:
+        raise InputError(
+            f"The prior {name} is {prior.shape[0]}x{prior.shape[1]}, the image {height}x{width}: "
+            "their shapes differ, not only their sizes."
+        )
+    return np.asarray(cv2.resize(prior, (width, height), interpolation=cv2.INTER_LINEAR))
+
+
+def find_callable(name: str) -> Callable[..., Any]:
+    """The function that `module:attribute` names."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"Cannot use {name!r}: {error}; the module must be importable from here (PYTHONPATH)."
+        ) from error
+    if not callable(found):
+        raise ConfigError(f"{name!r} is not callable.")
+    function: Callable[..., Any] = found
+    return function
+
+
+def agreement(
+    positions: npt.NDArray[np.float64],  # [N, 2], pixels
+    log_points: npt.NDArray[np.float64],  # [N]
+    log_prior: npt.NDArray[np.float64],  # [N]
+) -> float:
+    """ρ: the slope of the points' differences over the prior's, between near points; 1 where too few can tell.
+
+    The tenth of the pairs that fits worst is left out: outliers among the points are not the prior's fault.
+    """
+    if len(positions) < MIN_POINTS:
+        return 1.0
+    distance, index = cKDTree(positions).query(positions, k=NEIGHBORS + 1)
+    weight = 1.0 / np.maximum(distance[:, 1:], 1.0)
+    measured = log_points[:, None] - log_points[index[:, 1:]]
+    guessed = log_prior[:, None] - log_prior[index[:, 1:]]
+    misfit = weight * (measured - guessed) ** 2
+    kept = misfit <= np.quantile(misfit, 0.9)
+    square = float((weight * guessed**2)[kept].sum())
+    if square < 1e-12:
+        return 1.0
+    return float(np.clip((weight * measured * guessed)[kept].sum() / square, 0.0, 1.0))
 
 
 def gradient_std(
