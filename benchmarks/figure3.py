@@ -1,6 +1,6 @@
 """Fig. 3 of the paper: how errors of predicted gradients accumulate with one and with several resolutions.
 
-    python benchmarks/figure3.py --out docs/images/figure3.svg [--pixels 64] [--noise 0.1]
+    python benchmarks/figure3.py --out figure3.svg [--results figure3.json] [--pixels 64] [--noise 0.1]
 
 A row of pixels has true gradients of zero and predictions with independent Gaussian noise of the same size at every
 resolution. The integrated depth is linear in them, x = A⁻¹ (Σ_r Gᵣᵀ Wᵣ gᵣ + α m o), so that its standard deviation
@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse as matrices
 
 from omnidc.integrate.reference import difference_matrix, pooling_matrix
+from omnidc.io.files import atomic_path
 from plot import COLORS, Panel, write
 
 ALPHA = 5.0
@@ -41,6 +42,7 @@ def standard_deviation(pixels: int, known: list[int], resolutions: int, noise: f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--results", type=Path, help="JSON file for the figures below the plot")
     parser.add_argument("--pixels", type=int, default=64)
     parser.add_argument("--noise", type=float, default=0.1, help="standard deviation of a gradient")
     options = parser.parse_args()
@@ -62,7 +64,13 @@ def main() -> None:
         summary[title] = {f"R = {r}": round(float(d.max() / options.noise), 3) for r, d in deviations.items()}
     bound = float(np.sqrt(options.pixels - 1))
     write(options.out, panels)
-    print(json.dumps({"largest deviation, in units of the noise": summary, "sigma sqrt(n)": round(bound, 3)}, indent=1))
+    result = json.dumps(
+        {"largest deviation, in units of the noise": summary, "sigma sqrt(n)": round(bound, 3)}, indent=1
+    )
+    print(result)
+    if options.results is not None:
+        with atomic_path(options.results) as temporary:
+            temporary.write_text(result + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

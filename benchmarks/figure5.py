@@ -4,7 +4,7 @@
     python benchmarks/figure5.py OUT/real.json --out figure5.svg [--pattern sift] [--error rel] [--time cpu_seconds]
 
 Reads the JSON that `omnidc eval` wrote: any protocol, any methods, one pattern or the mean over all (ALL). Parameters
-are counted where a method is a network of this package; other methods are drawn as small points. Nothing is measured here.
+are counted where a method is a network of this package; other methods are small points. Nothing is measured here.
 """
 
 from __future__ import annotations
