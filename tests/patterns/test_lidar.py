@@ -139,7 +139,6 @@ def test_more_lines_measure_more_rows() -> None:
 
 
 def test_lidar_without_baseline_has_no_wrong_point() -> None:
-    rng = np.random.default_rng(0)
     depth = np.full((96, 128), 8.0, np.float32)
     depth[30:70, 40:80] = 2.0
     image = np.zeros((96, 128, 3), np.uint8)
