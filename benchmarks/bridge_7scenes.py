@@ -19,10 +19,10 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.geometry.rasterize import scatter
+from omnidc.geometry.rasterize import project_to_depth
 from omnidc.pipeline import default_model, load
-from omnidc.sensors.colmap import ColmapModel, Filters, open_model, pinhole_of
-from omnidc.sensors.rgbd import Options, open_recording
+from omnidc.sensors.colmap import ColmapModel, Filters, open_model, undistorted_camera
+from omnidc.sensors.rgbd import RgbdOptions, open_recording
 
 Map = npt.NDArray[np.float32]
 
@@ -30,11 +30,11 @@ Map = npt.NDArray[np.float32]
 def sensor_depth(model: ColmapModel, registered: Map, shape: tuple[int, int]) -> Map:
     """Move registered sensor depth, metres, from the photograph's pixels to those of the undistorted image."""
     camera = model.reconstruction.cameras[next(iter(model.reconstruction.cameras))]
-    _, K = pinhole_of(camera)
+    _, K = undistorted_camera(camera)
     rows, columns = np.nonzero(registered > 0)
     rays = camera.cam_from_img(np.stack([columns + 0.5, rows + 0.5], axis=1))
     z = registered[rows, columns].astype(np.float64)[:, None]
-    moved, _ = scatter(np.concatenate([rays * z, z], axis=1), K, shape, footprint=0)
+    moved, _ = project_to_depth(np.concatenate([rays * z, z], axis=1), K, shape, occlusion_window=0)
     return moved
 
 
@@ -47,12 +47,12 @@ def main() -> None:
     arguments = parser.parse_args()
     data: Path = arguments.data
     model = open_model(data, data / "images", Filters(observed_only=arguments.observed_only))
-    recording = open_recording(data, Options(), layout="7scenes")
+    recording = open_recording(data, RgbdOptions(), layout="7scenes")
     names = model.names()[:: arguments.every]
     frames = [model.frame(name) for name in names]
     truths = []
     for name, frame in zip(names, frames):
-        registered = recording.load(name.split(".color.")[0]).sparse
+        registered = recording[name.split(".color.")[0]].sparse
         assert registered is not None
         truths.append(sensor_depth(model, registered, (frame.height, frame.width)))
     ratios = [

@@ -66,7 +66,7 @@ def test_one_view_prints_its_sanity_line_and_writes_a_folder(cli: Callable[..., 
     assert files(tmp_path / "room_omnidc") == {"depth.npy", "depth_preview.jpg", "metadata.json"}
     assert np.load(tmp_path / "room_omnidc" / "depth.npy").shape == (240, 320)
     metadata = json.loads((tmp_path / "room_omnidc" / "metadata.json").read_text())
-    assert metadata["points"] == 500
+    assert metadata["frames"]["depth"]["points"] == 500
     assert metadata["model"] == "harmonic"
 
 
@@ -110,7 +110,7 @@ def test_confidence_maps_are_written(cli: Callable[..., Run], tmp_path: Path) ->
 def test_options_reach_the_completer(cli: Callable[..., Run], tmp_path: Path) -> None:
     image, sparse = make_view(tmp_path, shape=(48, 64))
     run = cli(
-        *("complete", image, sparse, "-o", "d.npy", "-o", "d.json", "--keep-input", "hard", "--far", 2.0),
+        *("complete", image, sparse, "-o", "d.npy", "-o", "d.json", "--keep-input", "hard", "--clip-depth", 2.0),
         *("--max-long-side", 32, "--tile", 64, "--ray-depth", "--intrinsics", 60, 60, 31.5, 23.5),
     )
     assert run.code == 0, run.err
@@ -141,7 +141,7 @@ def test_folders_are_paired_by_stem(cli: Callable[..., Run], tmp_path: Path) -> 
     run = cli("complete", images, depths, "-o", "out", "-f", "npy", "--confidence", "maps")
     assert run.code == 0, run.err
     assert "3 of 3 images completed" in run.out
-    assert "1 of 4 images have no depth file" in run.err
+    assert "1 of 4 images have no depth file" in run.out
     assert files(tmp_path / "out") == {"000.npy", "001.npy", "002.npy", "metadata.json"}
     assert files(tmp_path / "maps") == {"000.npz", "001.npz", "002.npz"}
     assert set(json.loads(Path("out/metadata.json").read_text())["frames"]) == {"000", "001", "002"}
@@ -165,7 +165,7 @@ def test_resume_does_only_what_is_missing(cli: Callable[..., Run], tmp_path: Pat
     run = cli("complete", images, depths, "-o", "out", "--resume")
     assert run.code == 0, run.err
     assert "2 of 3 are done already" in run.out
-    assert "1 of 1 images completed" in run.out
+    assert "3 of 3 images completed" in run.out
     assert Path("out/000.npy").stat().st_mtime_ns == kept
     assert Path("out/001.npy").is_file()
     assert set(json.loads(Path("out/metadata.json").read_text())["frames"]) == {"000", "001", "002"}
@@ -300,7 +300,7 @@ def test_folders_without_pairs(cli: Callable[..., Run], tmp_path: Path) -> None:
         (("--depth-scale", "big"), "--depth-scale"),
         (("--depth-scale", "-1"), "--depth-scale"),
         (("--tile", "x"), "--tile"),
-        (("--far", "0"), "far"),
+        (("--clip-depth", "0"), "clip_depth"),
         (("--ray-depth",), "intrinsics"),
         (("-o", "cloud.ply"), "need the camera"),
         (("-o", "x.docx"), "suffix"),

@@ -15,7 +15,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sensors"))
 from makers import HEIGHT, WIDTH, colmap_model, millimetres, photo, pose_along_x, wall
 
-from omnidc.cli import main
+from omnidc.cli import RENAMED_OPTIONS, main
 
 K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
 ALL = (0, 1, 2, 3)
@@ -61,7 +61,7 @@ def test_a_scan_and_a_photo_become_depth(cli: Callable[..., Run], tmp_path: Path
     assert np.allclose(depth, 5.0, rtol=0.01)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"a.npy", "a_preview.jpg", "a.ply", "a_turntable.jpg", "a_confidence.npz", "metadata.json"}
-    assert "5 / 5 / 5 m (min/median/max)" in run.out
+    assert "min 5, median 5, max 5 m" in run.out
     record = json.loads((tmp_path / "out" / "metadata.json").read_text())["frames"]["a"]
     assert record["unit"] == "m"
     assert record["residual_at_points"]["median_relative"] < 0.01
@@ -70,7 +70,7 @@ def test_a_scan_and_a_photo_become_depth(cli: Callable[..., Run], tmp_path: Path
 @pytest.mark.parametrize("sensor", ["lidar", "radar"])
 def test_check_draws_and_completes_nothing(cli: Callable[..., Run], tmp_path: Path, sensor: str) -> None:
     scan, image, calib = scan_and_calibration(tmp_path, sensor)
-    run = cli(sensor, scan, image, "--calib", calib, "--check", "see.png", "-o", "out")
+    run = cli(sensor, scan, image, "--calib", calib, "--overlay", "see.png", "-o", "out")
     assert run.code == 0, run.err
     assert Image.open(tmp_path / "see.png").size == (WIDTH, HEIGHT)
     assert not (tmp_path / "out").exists()
@@ -82,9 +82,9 @@ def test_errors_are_one_sentence_and_exit_code_2(cli: Callable[..., Run], tmp_pa
         (("lidar", scan, image), "need --calib"),
         (("lidar", tmp_path), "no KITTI folder"),
         (("lidar", scan, image, "--calib", tmp_path / "x.json"), "no file"),
-        (("lidar", scan, image, "--calib", calib, "-f", "mp4"), "--format mp4"),
+        (("lidar", scan, image, "--calib", calib, "-f", "mp4"), "format 'mp4' is not known"),
         (("rgbd", tmp_path), "none of the known layouts"),
-        (("rgbd", tmp_path, "--export", "inria"), "needs a COLMAP model"),
+        (("rgbd", tmp_path, "--export", "inra"), "--export inra is not known"),
         (("colmap", tmp_path, tmp_path), "no COLMAP model"),
         (("bag", tmp_path / "x.bag"), "no bag at"),
     ):
@@ -132,7 +132,7 @@ def test_colmap_models_are_completed_and_exported_for_every_tool(cli: Callable[.
 
     cloud = trimesh.load(tmp_path / "out" / "fused.ply")
     assert np.median(np.abs(cloud.vertices[:, 2] - 3.0)) < 0.05
-    seen = cli("colmap", "m", "i", "--check", "see.png")
+    seen = cli("colmap", "m", "i", "--overlay", "see.png")
     assert seen.code == 0
     assert (tmp_path / "see.png").is_file()
 
@@ -149,7 +149,7 @@ def test_images_without_points_are_completed_only_when_asked(cli: Callable[..., 
     assert run.code == 0, run.err
     assert (tmp_path / "out" / "view3.npy").exists()
     record = json.loads((tmp_path / "out" / "metadata.json").read_text())["frames"]["view3"]
-    assert record["relative"]
+    assert record["unit"] == "relative"
     assert record["pose"] is None  # arbitrary scale: exports leave it out
 
 
@@ -159,9 +159,19 @@ def test_bags_go_in_and_depth_topics_come_out(cli: Callable[..., Run], tmp_path:
     from rosbags.highlevel import AnyReader
 
     write_bag(tmp_path / "a.bag", ros1=True)
-    run = cli("bag", "a.bag", "-o", "out", "-f", "preview", "--to-bag", "out.bag", "--depth-out-topic", "/d/depth")
+    run = cli("bag", "a.bag", "-o", "out", "-f", "preview", "--write-bag", "out.bag", "--depth-out-topic", "/d/depth")
     assert run.code == 0, run.err
     with AnyReader([tmp_path / "out.bag"]) as reader:
         assert sorted((c.topic, c.msgcount) for c in reader.connections) == [("/d/camera_info", 2), ("/d/depth", 2)]
     assert np.allclose(np.load(tmp_path / "out" / "1.000000.npy"), 5.0, rtol=0.01)
-    assert cli("bag", "a.bag", "-o", "out", "--to-bag", "out.bag").code == 2
+    assert cli("bag", "a.bag", "-o", "out", "--write-bag", "out.bag").code == 2
+
+
+def test_renamed_options_work_and_are_hidden(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path)
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "out", "--far=3", "--footprint", "0", "--every", "1")
+    assert run.code == 0, run.err
+    assert "--far is now --clip-depth" in run.err
+    assert np.load(tmp_path / "out" / "a.npy").max() == 3
+    shown = cli("lidar", "--help").out
+    assert not [option for option in RENAMED_OPTIONS if f"{option} " in shown]

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.datasets.shards import (
-    PROTOTYPE_RANGE,
-    PrototypeFrames,
     Shards,
     ShardWriter,
     decode_log_depth,
@@ -93,11 +91,11 @@ def test_frames_come_back_as_they_were_written(tmp_path: Path) -> None:
     np.testing.assert_allclose(first.depth, depth_map(1), rtol=5e-4)
     assert np.abs(first.image.astype(int) - picture(1)).mean() < 3
     np.testing.assert_array_equal(first.intrinsics, intrinsics)
-    np.testing.assert_allclose(first.extra["normals"], normals, atol=2e-5)
-    np.testing.assert_array_equal(first.extra["sky"], sky)
-    assert first.extra["meta"] == {"light": "noon"}
+    np.testing.assert_allclose(first.normals, normals, atol=2e-5)
+    np.testing.assert_array_equal(first.sky, sky)
+    assert frames.meta(0) == {"light": "noon"}
     assert second.intrinsics is None
-    assert second.extra["sky"] is None
+    assert second.sky is None
 
 
 def test_normals_and_sky_are_left_unread_where_nobody_wants_them(tmp_path: Path) -> None:
@@ -105,10 +103,10 @@ def test_normals_and_sky_are_left_unread_where_nobody_wants_them(tmp_path: Path)
     with ShardWriter(tmp_path / "a.tar") as shard:
         shard.add("room_00001_0", picture(1), depth_map(1), None, normals, sky)
     whole, lean = Shards(tmp_path)[0], Shards(tmp_path, auxiliary=False)[0]
-    assert whole.extra["normals"] is not None
-    assert whole.extra["sky"] is not None
-    assert lean.extra["normals"] is None
-    assert lean.extra["sky"] is None
+    assert whole.normals is not None
+    assert whole.sky is not None
+    assert lean.normals is None
+    assert lean.sky is None
     np.testing.assert_array_equal(lean.depth, whole.depth)
     np.testing.assert_array_equal(lean.image, whole.image)
 
@@ -117,7 +115,7 @@ def test_shards_can_be_pickled_for_workers_and_read_at_random(tmp_path: Path) ->
     write(tmp_path / "a.tar", 3)
     write(tmp_path / "b.tar", 4)
     frames = pickle.loads(pickle.dumps(Shards(tmp_path)))
-    assert [frames[i].extra["meta"]["i"] for i in (6, 0, 3, 2)] == [3, 0, 0, 2]
+    assert [frames.meta(i)["i"] for i in (6, 0, 3, 2)] == [3, 0, 0, 2]
     assert len(frames) == 7
     assert frames[-1].name == "b/room_00001_3"
     with pytest.raises(IndexError):
@@ -190,30 +188,6 @@ def test_bad_frames_are_refused(tmp_path: Path) -> None:
         shard.add("room_1_3", picture(0), depth_map(0))
 
 
-def prototype_frame(folder: Path, key: str, seed: int) -> np.ndarray:
-    depth = depth_map(seed)
-    lo, hi = PROTOTYPE_RANGE
-    codes = np.where(depth > 0, 1 + (np.log(np.maximum(depth, 1e-6)) - lo) / (hi - lo) * 65534, 0).astype(np.uint16)
-    cv2.imwrite(str(folder / f"{key}.jpg"), picture(seed)[..., ::-1])
-    cv2.imwrite(str(folder / f"{key}.png"), codes)
-    return depth
-
-
-def test_prototype_folder_reads_complete_frames_only(tmp_path: Path) -> None:
-    depth = prototype_frame(tmp_path, "pile_00003_1", 0)
-    prototype_frame(tmp_path, "pile_00003_2", 1)
-    half = (tmp_path / "pile_00003_2.png").read_bytes()
-    (tmp_path / "pile_00003_2.png").write_bytes(half[:-5])
-    (tmp_path / "log_0.json").write_text("[]")
-    frames = open_frames(tmp_path)
-    assert isinstance(frames, PrototypeFrames)
-    assert frames.keys == ["pile_00003_1"]
-    np.testing.assert_allclose(frames[0].depth, depth, rtol=5e-4)
-    assert frames[0].extra["scene"] == "pile_00003"
-    (tmp_path / "pile_00003_2.png").write_bytes(half)
-    assert len(open_frames(tmp_path)) == 2
-
-
 def test_folder_with_tars_opens_as_shards(tmp_path: Path) -> None:
     write(tmp_path / "a.tar", 1)
     assert isinstance(open_frames(tmp_path), Shards)
@@ -222,11 +196,3 @@ def test_folder_with_tars_opens_as_shards(tmp_path: Path) -> None:
 def test_scene_is_the_key_without_its_view() -> None:
     assert scene_of("room_00012_3") == "room_00012"
     assert scene_of("alone") == "alone"
-
-
-def test_frames_of_the_prototype_are_plausible(shared: Path) -> None:
-    frames = PrototypeFrames(shared / "data" / "frames")
-    frame = frames[0]
-    assert frame.depth is not None
-    assert frame.image.shape == (240, 320, 3)
-    assert 0.05 <= frame.depth[frame.depth > 0].min() < frame.depth.max() <= 3000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from omnidc.errors import InputError
 from omnidc.geometry.camera import backproject, scale_intrinsics
-from omnidc.geometry.rasterize import auto_footprint, hidden_points, register, scatter, spread
+from omnidc.geometry.rasterize import auto_occlusion_window, hidden_points, project_to_depth, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import inverse, rigid
 
@@ -34,7 +34,7 @@ def scatter_slow(points: npt.NDArray[np.float64], shape: tuple[int, int]) -> npt
 def test_scatter_is_the_loop_over_points(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     points = rng.uniform([-3, -3, -1], [3, 3, 5], (n, 3))
-    sparse, count = scatter(points, K, SHAPE, footprint=0)
+    sparse, count = project_to_depth(points, K, SHAPE, occlusion_window=0)
     assert np.array_equal(sparse, scatter_slow(points, SHAPE))
     assert count.given == n
     assert count.drawn == (sparse > 0).sum()
@@ -42,7 +42,7 @@ def test_scatter_is_the_loop_over_points(seed: int, n: int) -> None:
 
 def test_non_finite_and_far_off_points_are_ignored() -> None:
     points = np.array([[np.nan, 0, 1], [np.inf, 0, 1], [0, 0, np.inf], [1e300, 0, 1.0], [0, 0, 2.0]])
-    sparse, count = scatter(points, K, SHAPE)
+    sparse, count = project_to_depth(points, K, SHAPE)
     assert count.drawn == 1
     assert sparse[24, 32] == 2.0  # (31.5, 23.5) rounds up
 
@@ -50,18 +50,22 @@ def test_non_finite_and_far_off_points_are_ignored() -> None:
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 200),
-    footprint=st.sampled_from([3, 9, 31]),
+    occlusion_window=st.sampled_from([3, 9, 31]),
     slope=st.tuples(st.floats(-0.02, 0.02), st.floats(-0.02, 0.02)),
 )
-def test_a_plane_never_hides_its_own_points(seed: int, n: int, footprint: int, slope: tuple[float, float]) -> None:
+def test_a_plane_never_hides_its_own_points(
+    seed: int, n: int, occlusion_window: int, slope: tuple[float, float]
+) -> None:
     rng = np.random.default_rng(seed)
     rows, columns = rng.integers(0, SHAPE[0], n), rng.integers(0, SHAPE[1], n)
     inverse_depth = 2.3 + slope[0] * columns + slope[1] * rows  # affine in the image, between 0.1 and 4.5
-    assert not hidden_points(columns, rows, 1 / inverse_depth, SHAPE, footprint, tolerance=1e-4).any()
+    assert not hidden_points(columns, rows, 1 / inverse_depth, SHAPE, occlusion_window, tolerance=1e-4).any()
 
 
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), footprint=st.sampled_from([1, 3, 5]))
-def test_hidden_means_every_window_around_the_point_holds_a_nearer_one(seed: int, n: int, footprint: int) -> None:
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), occlusion_window=st.sampled_from([1, 3, 5]))
+def test_hidden_means_every_window_around_the_point_holds_a_nearer_one(
+    seed: int, n: int, occlusion_window: int
+) -> None:
     rng = np.random.default_rng(seed)
     shape = (9, 11)
     rows, columns = rng.integers(0, shape[0], n), rng.integers(0, shape[1], n)
@@ -70,12 +74,17 @@ def test_hidden_means_every_window_around_the_point_holds_a_nearer_one(seed: int
     for row, column, z in zip(rows, columns, depth):
         near = depth * 1.05 < z
         always = True
-        for top in range(row - footprint + 1, row + 1):
-            for left in range(column - footprint + 1, column + 1):
-                inside = (rows >= top) & (rows < top + footprint) & (columns >= left) & (columns < left + footprint)
+        for top in range(row - occlusion_window + 1, row + 1):
+            for left in range(column - occlusion_window + 1, column + 1):
+                inside = (
+                    (rows >= top)
+                    & (rows < top + occlusion_window)
+                    & (columns >= left)
+                    & (columns < left + occlusion_window)
+                )
                 always &= bool((near & inside).any())
         expected.append(always)
-    assert hidden_points(columns, rows, depth, shape, footprint).tolist() == expected
+    assert hidden_points(columns, rows, depth, shape, occlusion_window).tolist() == expected
 
 
 def test_a_fence_hides_the_wall_behind_it_but_not_the_wall_beside_it() -> None:
@@ -83,7 +92,7 @@ def test_a_fence_hides_the_wall_behind_it_but_not_the_wall_beside_it() -> None:
     wall_rows, wall_columns = (grid.ravel() for grid in np.mgrid[2:48:4, 2:64:4])
     rows, columns = np.concatenate([fence_rows, wall_rows]), np.concatenate([fence_columns, wall_columns])
     depth = np.concatenate([np.full(len(fence_rows), 2.0), np.full(len(wall_rows), 5.0)])
-    hidden = hidden_points(columns, rows, depth, SHAPE, footprint=9)
+    hidden = hidden_points(columns, rows, depth, SHAPE, occlusion_window=9)
     assert not hidden[: len(fence_rows)].any()
     behind = (wall_columns > 4) & (wall_columns < 24) & (wall_rows > 4) & (wall_rows < 40)
     assert hidden[len(fence_rows) :][behind].all()
@@ -94,18 +103,18 @@ def test_points_known_to_be_seen_are_never_hidden() -> None:
     near = np.stack(np.broadcast_arrays(*np.mgrid[-1:1:20j, -1:1:20j], 2.0), axis=-1).reshape(-1, 3)
     points = np.concatenate([near, [[0.03, 0.02, 6.0]]])
     seen = np.zeros(len(points), dtype=bool)
-    assert scatter(points, K, SHAPE, footprint=15)[0].max() == 2.0
+    assert project_to_depth(points, K, SHAPE, occlusion_window=15)[0].max() == 2.0
     seen[-1] = True
-    assert scatter(points, K, SHAPE, footprint=15, seen=seen)[0].max() == 6.0
+    assert project_to_depth(points, K, SHAPE, occlusion_window=15, known_visible=seen)[0].max() == 6.0
 
 
 def test_the_window_follows_the_density_up_to_a_tenth_of_the_image() -> None:
-    assert auto_footprint(640 * 480, 1200, 640) == 2 * 32 + 1
-    assert auto_footprint(640 * 480, 30, 640) == 2 * 32 + 1
-    assert auto_footprint(4000 * 3000, 3000, 4000) == 2 * 126 + 1
-    assert auto_footprint(1242 * 200, 20000, 1242) == 2 * 7 + 1
-    with pytest.raises(InputError, match="footprint"):
-        scatter(np.array([[0.0, 0.0, 1.0]]), K, SHAPE, footprint=-1)
+    assert auto_occlusion_window(640 * 480, 1200, 640) == 2 * 32 + 1
+    assert auto_occlusion_window(640 * 480, 30, 640) == 2 * 32 + 1
+    assert auto_occlusion_window(4000 * 3000, 3000, 4000) == 2 * 126 + 1
+    assert auto_occlusion_window(1242 * 200, 20000, 1242) == 2 * 7 + 1
+    with pytest.raises(InputError, match="occlusion window"):
+        project_to_depth(np.array([[0.0, 0.0, 1.0]]), K, SHAPE, occlusion_window=-1)
 
 
 def test_rigid_makes_few_digits_exact_and_inverts() -> None:
@@ -163,11 +172,11 @@ def test_a_distorted_depth_camera_is_straightened_on_the_way() -> None:
 
 def test_low_resolution_depth_lands_in_the_middle_of_its_cell() -> None:
     depth = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
-    big = spread(depth, (30, 40))
+    big = scatter_lowres(depth, (30, 40))
     assert (big > 0).sum() == 12
     assert big[5, 5] == 1
     assert big[25, 35] == 12
-    shrunk = spread(depth, (1, 2))
+    shrunk = scatter_lowres(depth, (1, 2))
     assert shrunk.tolist() == [[1, 3]]  # the nearest of each cell
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from omnidc.interop.views import View
+from omnidc.frame import Unit
+from omnidc.interop.views import PosedView
 
 K = np.array([[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]])
 SIZE = (48, 64)
@@ -28,7 +29,7 @@ def plane_depth(pose: npt.NDArray[np.float64], z: float) -> npt.NDArray[np.float
     return np.asarray((z - pose[2, 3]) / (rays @ pose[2, :3]), dtype=np.float32)
 
 
-def wall_views(folder: Path, count: int = 4, z: float = 3.0, unit: str = "scene") -> list[View]:
+def wall_views(folder: Path, count: int = 4, z: float = 3.0, unit: Unit = Unit.SCENE) -> list[PosedView]:
     views = []
     for i in range(count):
         pose = turned(0.1 * i, 0.05 * i)
@@ -38,5 +39,5 @@ def wall_views(folder: Path, count: int = 4, z: float = 3.0, unit: str = "scene"
         Image.fromarray(np.full((*SIZE, 3), 40 * i, np.uint8)).save(image)
         np.save(folder / "source" / f"view{i}.npy", depth)
         load = partial(np.load, folder / "source" / f"view{i}.npy")
-        views.append(View(f"view{i}", f"view{i}.png", image, load, K, pose, SIZE, unit))
+        views.append(PosedView(f"view{i}", f"view{i}.png", image, load, K, pose, SIZE, unit))
     return views

@@ -8,7 +8,7 @@ import pytest
 from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import InputError
-from omnidc.interop.fusion import Cloud, agreement, fuse, neighbours, pixel_size, thin, write_cloud
+from omnidc.interop.fusion import Cloud, consistent_mask, fuse, neighbors, pixel_size, voxel_downsample, write_cloud
 
 
 def test_views_that_agree_give_their_common_surface(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_agreement_is_the_definition_point_by_point(tmp_path: Path) -> None:
         column, row = int(np.floor(u + 0.5)), int(np.floor(v + 0.5))
         good = z > 0 and 0 <= column < SIZE[1] and 0 <= row < SIZE[0]
         expected.append(bool(good and abs(z - depth[row, column]) <= 0.2 * depth[row, column]))
-    assert agreement(points, depth, K, view.pose, 0.2).tolist() == expected
+    assert consistent_mask(points, depth, K, view.pose, 0.2).tolist() == expected
     assert any(expected)
 
 
@@ -52,14 +52,14 @@ def test_neighbours_look_the_same_way(tmp_path: Path) -> None:
     views = wall_views(tmp_path, count=5)
     back = views[1].pose @ np.diag([-1.0, 1.0, -1.0, 1.0])
     views[1] = replace(views[1], pose=back)
-    assert neighbours(views, 0, 10) == [2, 3, 4]
-    assert neighbours(views, 0, 2) == [2, 3]
+    assert neighbors(views, 0, 10) == [2, 3, 4]
+    assert neighbors(views, 0, 2) == [2, 3]
 
 
 def test_thinning_averages_the_points_of_a_cell(tmp_path: Path) -> None:
     cloud = fuse(wall_views(tmp_path))
     voxel = pixel_size(wall_views(tmp_path)) * 4
-    small = thin(cloud, voxel)
+    small = voxel_downsample(cloud, voxel)
     assert len(small.points) < len(cloud.points) / 8
     assert np.allclose(small.points[:, 2], 3.0, atol=1e-3)
     two = Cloud(
@@ -68,13 +68,13 @@ def test_thinning_averages_the_points_of_a_cell(tmp_path: Path) -> None:
         np.tile(np.array([0, 0, 1], np.float32), (3, 1)),
         np.array([1, 3, 5], np.float32),
     )
-    merged = thin(two, 1.0)
+    merged = voxel_downsample(two, 1.0)
     assert sorted(map(tuple, merged.points.round(6).tolist())) == [(0.1, 0, 0), (5, 5, 5)]
     assert sorted(merged.uncertainty.tolist()) == [2, 5]
     assert [50, 0, 0] in merged.colors.tolist()
     for voxel in (0.0, 1e-30):
         with pytest.raises(InputError, match="voxel"):
-            thin(two, voxel)
+            voxel_downsample(two, voxel)
 
 
 def test_ply_holds_colour_normal_and_uncertainty(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from posed_views import SIZE, K, turned, wall_views
 
 from omnidc.errors import InputError
-from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
+from omnidc.frame import Unit
+from omnidc.interop.gaussian_splatting import encode_inverse_depth, inverse_depth_scale, write_dn_splatter, write_inria
 from omnidc.interop.nerfstudio import write_nerfstudio
 from omnidc.interop.views import common_unit
 
@@ -22,14 +23,14 @@ def test_inria_inverse_depth_reads_back_as_the_trainer_reads_it(tmp_path: Path) 
     scales = [entry["scale"] for entry in params.values()]
     for view in views:
         # image name without suffix names both the PNG and the entry; ÷ 65536, then scale and offset
-        stored = cv2.imread(str(tmp_path / "o" / "depths" / f"{view.file[:-4]}.png"), -1)
+        stored = cv2.imread(str(tmp_path / "o" / "depths" / f"{view.source[:-4]}.png"), -1)
         assert stored.dtype == np.uint16
-        entry = params[view.file[:-4]]
+        entry = params[view.source[:-4]]
         # the trainer ignores images whose scale is far from the median
         assert 0.2 * np.median(scales) < entry["scale"] < 5 * np.median(scales)
         inverse = stored.astype(np.float32) / float(2**16) * entry["scale"] + entry["offset"]
         assert np.allclose(inverse, 1 / view.depth(), rtol=1e-3)
-        assert (tmp_path / "o" / "images" / view.file).read_bytes() == view.image.read_bytes()
+        assert (tmp_path / "o" / "images" / view.source).read_bytes() == view.image.read_bytes()
 
 
 def test_a_pixel_at_the_lens_does_not_cost_the_others_their_precision(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_exports_without_poses_or_with_mixed_units_are_refused(tmp_path: Path) -
             write(tmp_path / "o", [])
     views = wall_views(tmp_path)
     with pytest.raises(InputError, match="different units"):
-        common_unit([views[0], replace(views[1], unit="m")])
+        common_unit([views[0], replace(views[1], unit=Unit.METERS)])
 
 
 def test_the_test_scene_is_a_plane() -> None:
@@ -95,3 +96,15 @@ def test_the_test_scene_is_a_plane() -> None:
     local = np.linalg.inv(K) @ [u, v, 1.0] * depth[v, u]
     assert (pose[:3, :3] @ local + pose[:3, 3])[2] == pytest.approx(3.0, abs=1e-5)
     assert depth.shape == SIZE
+
+
+def test_pixels_without_depth_have_inverse_depth_zero(tmp_path: Path) -> None:
+    depth = np.full(SIZE, 2.0, np.float32)
+    depth[:, :10] = 0
+    view = replace(wall_views(tmp_path)[0], depth=lambda: depth)
+    scale = inverse_depth_scale([view])
+    stored = encode_inverse_depth(depth, scale)
+    assert (stored[:, :10] == 0).all()
+    np.testing.assert_allclose(stored[:, 10:] / 65536 * scale, 0.5, rtol=1e-4)
+    with pytest.raises(InputError, match="dropped all pixels"):
+        inverse_depth_scale([replace(view, depth=lambda: 0 * depth)])

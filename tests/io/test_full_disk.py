@@ -24,7 +24,7 @@ clouds = {".ply": write_ply, ".glb": write_glb}
 for path in sorted(Path().iterdir()):
     try:
         if path.suffix in clouds:
-            clouds[path.suffix](path, depth, (90, 90, 47.5, 31.5), colors, keep_edges=True)
+            clouds[path.suffix](path, depth, (90, 90, 47.5, 31.5), colors, keep_flying_pixels=True)
         else:
             write_depth(path, depth)
     except FileError as error:

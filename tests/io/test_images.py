@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from omnidc.errors import FileError, InputError
-from omnidc.io.images import as_rgb, read_image
+from omnidc.io.images import as_rgb, find_images, find_mask, read_image, read_mask
 
 RGB = np.random.default_rng(0).integers(0, 256, (7, 9, 3)).astype(np.uint8)
 
@@ -65,7 +65,7 @@ def test_orientation_of_the_camera_is_followed(tmp_path: Path) -> None:
     exif[0x0112] = 6  # turn by 90° clockwise to view
     Image.fromarray(RGB).save(tmp_path / "a.jpg", exif=exif)
     assert read_image(tmp_path / "a.jpg").shape == (9, 7, 3)
-    assert read_image(tmp_path / "a.jpg", turn=False).shape == (7, 9, 3)
+    assert read_image(tmp_path / "a.jpg", apply_exif=False).shape == (7, 9, 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", None])
@@ -83,3 +83,22 @@ def test_a_truncated_image_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(data[: len(data) // 2])
     with pytest.raises(FileError, match="truncated"):
         read_image(tmp_path / "a.jpg")
+
+
+def test_find_images_sorts_names_as_people_count(tmp_path: Path) -> None:
+    for name in ("frame10.png", "frame2.png", "a.png", "notes.txt"):
+        (tmp_path / name).touch()
+    assert [path.name for path in find_images(tmp_path)] == ["a.png", "frame2.png", "frame10.png"]
+
+
+def test_masks_are_false_where_black(tmp_path: Path) -> None:
+    grey = np.array([[0, 1, 255], [0, 0, 7]], np.uint8)
+    color = np.stack([grey, 0 * grey, 0 * grey], axis=2)
+    for name, values in (("grey", grey), ("color", color)):
+        Image.fromarray(values).save(tmp_path / f"{name}.jpg.png")
+        path = find_mask(tmp_path, f"{name}.jpg")
+        assert path is not None
+        np.testing.assert_array_equal(read_mask(path, (2, 3)), grey > 0)
+    assert find_mask(tmp_path, "none.jpg") is None
+    with pytest.raises(InputError, match="is 3x2 but its image is 4x4"):
+        read_mask(tmp_path / "grey.jpg.png", (4, 4))

@@ -74,16 +74,18 @@ def test_tiny_maps_are_surfaces(shape: tuple[int, int]) -> None:
     assert surface_mask(np.ones(shape, np.float32)).all()
 
 
-@pytest.mark.parametrize(("keep_edges", "dropped"), [(False, True), (True, False)])
-def test_ply_is_read_by_others_and_honours_the_edge_filter(keep_edges: bool, dropped: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("keep_flying_pixels", "dropped"), [(False, True), (True, False)])
+def test_ply_is_read_by_others_and_honours_the_edge_filter(
+    keep_flying_pixels: bool, dropped: bool, tmp_path: Path
+) -> None:
     colors = np.random.default_rng(0).integers(0, 256, (*SHAPE, 3)).astype(np.uint8)
     doubt = np.random.default_rng(1).random(SHAPE).astype(np.float32)
-    count = write_ply(tmp_path / "a.ply", step(), K, colors, doubt, keep_edges=keep_edges)
+    count = write_ply(tmp_path / "a.ply", step(), K, colors, doubt, keep_flying_pixels=keep_flying_pixels)
     cloud = trimesh.load(tmp_path / "a.ply")
     assert len(cloud.vertices) == count
     assert (count < step().size) == dropped
     assert bool(np.isclose(cloud.vertices[:, 2], 2).any()) != dropped
-    keep = surface_mask(step()) | keep_edges
+    keep = surface_mask(step()) | keep_flying_pixels
     np.testing.assert_allclose(cloud.vertices, unproject(step(), K)[keep], atol=1e-6)
     assert (cloud.colors[:, :3] == colors[keep]).all()
     raw = cloud.metadata["_ply_raw"]["vertex"]["data"]

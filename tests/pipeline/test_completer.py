@@ -13,11 +13,11 @@ from PIL import Image
 
 import omnidc
 from omnidc.errors import CheckpointError, ConfigError, InputError
-from omnidc.geometry.rasterize import move_points
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import read_depth, write_depth
 from omnidc.network.checkpoint import PACKAGED
 from omnidc.network.harmonic import HarmonicNetwork
-from omnidc.pipeline import DepthCompleter
+from omnidc.pipeline import CompleteOptions, DepthCompleter, make_frame
 
 CAMERA = (60.0, 60.0, 31.5, 23.5)
 
@@ -210,12 +210,12 @@ def test_points_of_another_resolution_are_moved_on_request(harmonic: DepthComple
 def test_moved_points_keep_their_place_and_their_values() -> None:
     small = np.zeros((2, 3), np.float32)
     small[1, 2] = 5
-    assert np.argwhere(move_points(small, (6, 9))).tolist() == [[4, 7]]
+    assert np.argwhere(resize_sparse_nearest(small, (6, 9))).tolist() == [[4, 7]]
     large = np.zeros((6, 6), np.float32)
     large[0, 0], large[1, 1] = 1, 2  # of both, (1, 1) is the centre of the new pixel
-    assert move_points(large, (2, 2)).tolist() == [[2, 0], [0, 0]]
+    assert resize_sparse_nearest(large, (2, 2)).tolist() == [[2, 0], [0, 0]]
     sparse = view(points=100)[1]
-    assert (move_points(sparse, sparse.shape) == sparse).all()
+    assert (resize_sparse_nearest(sparse, sparse.shape) == sparse).all()
 
 
 def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any]) -> None:
@@ -247,14 +247,65 @@ def test_ray_distances_are_converted_and_need_a_camera(harmonic: DepthCompleter)
     assert (result.sparse[measured] < sparse[measured]).all()
 
 
-def test_far_caps_the_result(harmonic: DepthCompleter) -> None:
-    assert harmonic.complete(*view(), far=2.5).depth.max() == 2.5
+def test_clip_depth_caps_the_result(harmonic: DepthCompleter) -> None:
+    assert harmonic.complete(*view(), clip_depth=2.5).depth.max() == 2.5
+    with pytest.warns(DeprecationWarning, match="far is now clip_depth"):
+        assert harmonic.complete(*view(), far=2.5).depth.max() == 2.5
 
 
-@pytest.mark.parametrize("options", [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"far": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"clip_depth": 0.0}, {"max_uncertainty": -1}],
+)
 def test_options_that_make_no_sense_are_refused(harmonic: DepthCompleter, options: dict) -> None:
     with pytest.raises(ConfigError):
         harmonic.complete(*view(), **options)
+
+
+def test_unknown_keywords_are_refused_with_the_known_ones(harmonic: DepthCompleter) -> None:
+    with pytest.raises(ConfigError, match=r"no option 'keepinput'.*keep_input.*depth_scale"):
+        harmonic.complete(*view(), keepinput="hard")
+
+
+def test_frame_and_options_give_what_keywords_give(Tiny: Callable[..., Any]) -> None:
+    completer = DepthCompleter(Tiny())
+    frame = make_frame(*view(), CAMERA)
+    options = CompleteOptions(keep_input="hard", max_long_side=48)
+    by_frame = completer.complete(frame, options)
+    by_keywords = completer.complete(*view(), CAMERA, keep_input="hard", max_long_side=48)
+    np.testing.assert_array_equal(by_frame.depth, by_keywords.depth)
+    np.testing.assert_array_equal(completer.complete_frames([frame], options)[0].depth, by_frame.depth)
+
+
+def test_mask_removes_measurements_and_result(Tiny: Callable[..., Any]) -> None:
+    image, sparse = view()
+    mask = np.ones(sparse.shape, bool)
+    mask[:, :20] = False
+    outside = sparse.copy()
+    outside[:, :20] = 0
+    completer = DepthCompleter(Tiny())
+    masked = completer.complete(image, sparse, CAMERA, mask=mask)
+    assert (masked.depth[:, :20] == 0).all()
+    np.testing.assert_array_equal(masked.depth[:, 20:], completer.complete(image, outside).depth[:, 20:])
+    assert not masked.sparse[:, :20].any()
+    assert len(masked.points(keep_flying_pixels=True)[0]) == mask.sum()
+    assert masked.metadata()["depth"]["min"] > 0
+    with pytest.raises(InputError, match="mask"):
+        completer.complete(image, sparse, mask=mask[1:])
+
+
+def test_max_uncertainty_drops_pixels(harmonic: DepthCompleter, Tiny: Callable[..., Any]) -> None:
+    completer = DepthCompleter(Tiny())
+    whole = completer.complete(*view(), CAMERA)
+    assert whole.uncertainty is not None
+    limit = float(np.median(whole.uncertainty / whole.depth))
+    strict = completer.complete(*view(), CAMERA, max_uncertainty=limit)
+    dropped = whole.uncertainty > limit * whole.depth
+    assert 0.4 < dropped.mean() < 0.6
+    np.testing.assert_array_equal(strict.depth, np.where(dropped, 0, whole.depth))
+    assert np.isnan(strict.residual[dropped]).all()
+    with pytest.raises(ConfigError, match="gives no uncertainty"):
+        harmonic.complete(*view(), max_uncertainty=0.1)
 
 
 @pytest.mark.parametrize("tile", [None, 64])
@@ -300,13 +351,13 @@ def test_saved_depth_reads_back(harmonic: DepthCompleter, suffix: str, tmp_path:
 def test_previews_clouds_maps_and_metadata_are_written(tiny: DepthCompleter, tmp_path: Path) -> None:
     result = tiny.complete(*view(), CAMERA)
     for name in ("a.jpg", "a_preview.png", "a.ply", "a.glb", "a.json"):
-        assert result.save(tmp_path / name, keep_edges=True).stat().st_size > 100
+        assert result.save(tmp_path / name, keep_flying_pixels=True).stat().st_size > 100
     assert Image.open(tmp_path / "a_preview.png").mode == "RGB"
     result.save_maps(tmp_path / "maps.npz")
     with np.load(tmp_path / "maps.npz") as maps:
         np.testing.assert_array_equal(maps["uncertainty"], result.uncertainty)
         np.testing.assert_array_equal(maps["input_confidence"], result.input_confidence)
-    points, colors = result.points(keep_edges=True)
+    points, colors = result.points(keep_flying_pixels=True)
     assert points.shape == colors.shape == (48 * 64, 3)
     with pytest.raises(omnidc.OmnidcError, match="suffix"):
         result.save(tmp_path / "a.docx")

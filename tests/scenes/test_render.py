@@ -114,7 +114,8 @@ def test_a_worker_renders_a_shard_without_assets(tmp_path: Path) -> None:
     frame = frames[0]
     assert frame.depth is not None
     assert (frame.height, frame.width) == (48, 64)
-    assert frame.extra["meta"]["world"] == "display"
-    assert np.array_equal(frame.extra["sky"], frame.depth == 0)
-    lengths = np.linalg.norm(frame.extra["normals"], axis=2)
+    assert frames.meta(0)["world"] == "display"
+    assert np.array_equal(frame.sky, frame.depth == 0)
+    assert frame.normals is not None
+    lengths = np.linalg.norm(frame.normals, axis=2)
     assert ((lengths == 0) | (np.abs(lengths - 1) < 0.02)).all()

@@ -112,28 +112,36 @@ def test_a_point_behind_a_surface_is_dropped_unless_the_image_saw_it(tmp_path: P
     model = open_model(tmp_path / "m", tmp_path / "i")
     assert model.frame("view0.png").sparse.max() == pytest.approx(2.0)
     assert model.frame("view1.png").sparse.max() == pytest.approx(5.0)
-    only = open_model(tmp_path / "m", tmp_path / "i", Filters(observed_only=True, footprint=0))
+    only = open_model(tmp_path / "m", tmp_path / "i", Filters(observed_only=True, occlusion_window=0))
     assert only.frame("view0.png").sparse.max() == pytest.approx(2.0)
-    assert open_model(tmp_path / "m", tmp_path / "i", Filters(footprint=0)).frame("view0.png").sparse.max() > 4
+    assert open_model(tmp_path / "m", tmp_path / "i", Filters(occlusion_window=0)).frame("view0.png").sparse.max() > 4
 
 
-def test_shrunk_frames_keep_points_on_their_things(tmp_path: Path) -> None:
-    points = wall(np.random.default_rng(2), 30, 3.0, 0.7)
-    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 30)
-    whole = open_model(tmp_path / "m", tmp_path / "i", Filters(footprint=0)).frame("view0.png")
-    half = open_model(tmp_path / "m", tmp_path / "i", Filters(footprint=0), max_long_side=32).frame("view0.png")
-    assert half.image.shape == (24, 32, 3)
-    rows, columns = np.nonzero(whole.sparse)
-    assert (half.sparse[rows // 2, columns // 2] > 0).all()
-    with pytest.raises(InputError, match="max-long-side"):
-        open_model(tmp_path / "m", tmp_path / "i", max_long_side=5).frame("view0.png")
+def test_masks_are_undistorted_with_their_images(tmp_path: Path) -> None:
+    camera = pycolmap.Camera(camera_id=1, model="SIMPLE_RADIAL", width=WIDTH, height=HEIGHT, params=[60, 32, 24, -0.1])
+    points = wall(np.random.default_rng(2), 60, 3.0, 0.7)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 60, camera=camera)
+    black = np.full((HEIGHT, WIDTH), 255, np.uint8)
+    black[: HEIGHT // 2] = 0
+    (tmp_path / "masks").mkdir()
+    Image.fromarray(black).save(tmp_path / "masks" / "view0.png.png")
+    whole = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    masked = open_model(tmp_path / "m", tmp_path / "i", masks=tmp_path / "masks").frame("view0.png")
+    assert masked.mask is not None
+    assert masked.mask.shape == whole.image.shape[:2]
+    np.testing.assert_array_equal(masked.sparse, np.where(masked.mask, whole.sparse, 0))
+    assert 0 < (masked.sparse > 0).sum() < (whole.sparse > 0).sum()
+    assert (
+        "no mask"
+        in open_model(tmp_path / "m", tmp_path / "i", masks=tmp_path / "masks").frame("view1.png").warnings[-1]
+    )
 
 
 def test_the_model_of_the_undistorted_images_projects_like_the_frames(tmp_path: Path) -> None:
     camera = pycolmap.Camera(camera_id=1, model="SIMPLE_RADIAL", width=WIDTH, height=HEIGHT, params=[60, 32, 24, -0.1])
     points = wall(np.random.default_rng(3), 50, 3.0, 0.8)
     colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 50, camera=camera)
-    model = open_model(tmp_path / "m", tmp_path / "i", max_long_side=40)
+    model = open_model(tmp_path / "m", tmp_path / "i")
     write_pinhole_model(model, tmp_path / "out", names=["view0.png", "view2.png"])
     written = pycolmap.Reconstruction(str(tmp_path / "out"))
     assert sorted(written.images[i].name for i in written.reg_image_ids()) == ["view0.png", "view2.png"]
@@ -211,17 +219,19 @@ def test_hidden_point_test_removes_most_wrong_points_of_a_real_scene(shared: Pat
     from omnidc.sensors.rgbd import open_recording
 
     data = shared / "data" / "multiview" / "7scenes_redkitchen_rgbd"
-    sensor = open_recording(data, layout="7scenes").load("frame-000000").sparse
+    sensor = open_recording(data, layout="7scenes")["frame-000000"].sparse
     shares = {}
-    for footprint in (0, None):
-        frame = open_model(data, data / "images", Filters(footprint=footprint)).frame("frame-000000.color.jpg")
+    for occlusion_window in (0, None):
+        frame = open_model(data, data / "images", Filters(occlusion_window=occlusion_window)).frame(
+            "frame-000000.color.jpg"
+        )
         assert frame.sparse is not None
         # The undistorted image is a few pixels larger; at a tolerance of 10 % the shift does not matter.
         rows, columns = np.nonzero(frame.sparse)
         y, x = np.clip(rows - 1, 0, 479), np.clip(columns - 3, 0, 639)
         known = sensor[y, x] > 0
         ratio = frame.sparse[rows, columns][known] / sensor[y, x][known]
-        shares[footprint] = float((ratio / np.median(ratio) > 1.1).mean())
+        shares[occlusion_window] = float((ratio / np.median(ratio) > 1.1).mean())
     assert shares[None] < 0.6 * shares[0]
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.geometry.transforms import pose_from_quaternion
-from omnidc.sensors.rgbd import Options, closest_gap, nearest_stamps, open_pairs, open_recording
+from omnidc.sensors.rgbd import RgbdOptions, closest_gap, nearest_stamps, open_pairs, open_recording
 
 K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
 FLAT = np.full((HEIGHT, WIDTH), 2.0)
@@ -55,9 +55,9 @@ def test_tum_pairs_by_time_divides_by_5000_and_finds_poses(tmp_path: Path) -> No
 
 def test_time_stamps_too_far_apart_are_refused_with_the_gap(tmp_path: Path) -> None:
     folder = tum_folder(tmp_path / "fr1", offset=0.3)
-    with pytest.raises(InputError, match=r"within 0.02 s .*closest: 0.3 s.*--tolerance"):
+    with pytest.raises(InputError, match=r"within 0.02 s .*closest: 0.3 s.*--max-time-diff"):
         open_recording(folder)
-    assert len(open_recording(folder, Options(tolerance=0.4))) == 2
+    assert len(open_recording(folder, RgbdOptions(max_time_diff=0.4))) == 2
 
 
 @given(
@@ -144,7 +144,7 @@ def test_stray_scanner_uses_confidence_and_odometry(tmp_path: Path) -> None:
     assert not frame.sparse[:, : WIDTH // 2].any()
     assert (frame.sparse > 0).sum() == 12 * 8
     assert np.allclose(frame.pose[:3, 3], [1, 2, 3])
-    [frame] = open_recording(tmp_path, Options(min_confidence=0))
+    [frame] = open_recording(tmp_path, RgbdOptions(min_confidence=0))
     assert (frame.sparse > 0).sum() == 12 * 16
 
 
@@ -206,10 +206,10 @@ def test_our_own_calibration_registers_two_cameras(tmp_path: Path) -> None:
     assert frame.sparse is not None
     assert (frame.sparse[:, : WIDTH - 4] > 0).all()
     assert not frame.sparse[:, WIDTH - 3 :].any()  # moved by f · b / z = 3 pixels
-    assert frame.extra["points"].given == HEIGHT * WIDTH
+    assert frame.notes[0].startswith(f"{HEIGHT * WIDTH} points")
     bent = {"K": K, "distortion": [-0.1, 0.0, 0.0, 0.0]}
     [frame] = open_recording(own_folder(tmp_path, color=bent))
-    assert "undistorted" in frame.extra["notes"][0]
+    assert "undistorted" in frame.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_pairs_of_files_and_folders(tmp_path: Path) -> None:
     assert len(open_pairs(image.parent, depth.parent)) == 1
     depth.rename(depth.with_name("depth_0.png"))
     [frame] = open_pairs(image.parent, depth.parent)
-    assert "by order" in frame.extra["notes"][0]
+    assert "by order" in frame.notes[0]
     with pytest.raises(InputError, match="one of each"):
         open_pairs(image, depth.parent)
     with pytest.raises(FileError, match="nothing at"):
@@ -257,8 +257,8 @@ def test_flying_pixels_are_dropped_unless_kept(tmp_path: Path) -> None:
     [frame] = open_pairs(image, file)
     assert frame.sparse is not None
     assert not frame.sparse[:, 32].any()
-    assert frame.extra["flying"] == HEIGHT
-    [frame] = open_pairs(image, file, Options(keep_edges=True, max_depth=2.5))
+    assert frame.notes[0].startswith(f"{HEIGHT} flying pixels")
+    [frame] = open_pairs(image, file, RgbdOptions(keep_flying_pixels=True, max_input_depth=2.5))
     assert (frame.sparse[:, 32] == 2.0).all()
     assert not frame.sparse[:, 33:].any()
 
@@ -299,7 +299,7 @@ def test_real_recordings_are_recognised(shared: Path) -> None:
 
 def test_registered_depth_of_7scenes_agrees_with_the_founders(shared: Path) -> None:
     data = shared / "data" / "multiview" / "7scenes_redkitchen_rgbd"
-    frame = open_recording(data, Options(keep_edges=True)).load("frame-000000")
+    frame = open_recording(data, RgbdOptions(keep_flying_pixels=True))["frame-000000"]
     reference = np.load(shared / "data" / "real" / "7scenes_redkitchen_000000.npz")["depth"]
     assert frame.sparse is not None
     both = (frame.sparse > 0) & (reference > 0)

@@ -340,7 +340,7 @@ def test_cancellation_stops_a_running_network() -> None:
     """The worker notices between two layers, long before the network is through."""
     import torch
 
-    from omnidc.pipeline import prepare
+    from omnidc.pipeline import make_frame
     from omnidc.web.jobs import CancelledError, JobQueue, Run
     from omnidc.web.metrics import Metrics
 
@@ -367,7 +367,7 @@ def test_cancellation_stops_a_running_network() -> None:
 
     queue = JobQueue(Completer(), 4, 4, Metrics())
     queue.start()
-    given = prepare(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32))
+    given = make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32))
     job = queue.submit(given, Run())
     assert Completer.network.running.wait(10)
     assert queue.place(job) == 0

@@ -18,7 +18,7 @@ pytest.importorskip("python_multipart")
 httpx = pytest.importorskip("httpx")
 
 from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
-from omnidc.pipeline import Completion, prepare  # noqa: E402
+from omnidc.pipeline import Completion, make_frame  # noqa: E402
 from omnidc.web.view import assumed_camera, disturb, interpolated  # noqa: E402
 
 
@@ -159,14 +159,14 @@ def sparse() -> Any:
 
 
 def view_of(sparse: Any) -> Any:
-    return prepare(np.zeros((*sparse.shape, 3), np.uint8), sparse.copy())
+    return make_frame(np.zeros((*sparse.shape, 3), np.uint8), sparse.copy())
 
 
 def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> None:
     before = set(np.flatnonzero(sparse))
     for keep in (0.8, 0.5, 0.1, 0.0):
-        given = view_of(sparse)
-        assert disturb(given, keep, 0) == 0
+        given, planted = disturb(view_of(sparse), keep, 0)
+        assert planted == 0
         now = set(np.flatnonzero(given.sparse))
         assert now <= before
         assert len(now) == np.ceil(keep * (sparse > 0).sum() - 1e-6)
@@ -175,8 +175,7 @@ def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> Non
 
 
 def test_outliers_hit_the_share_that_was_asked_for(sparse: Any) -> None:
-    given = view_of(sparse)
-    planted = disturb(given, 1, 0.3)
+    given, planted = disturb(view_of(sparse), 1, 0.3)
     wrong = (given.sparse != sparse).sum()
     assert planted == wrong
     assert 0.2 < wrong / (sparse > 0).sum() < 0.4

@@ -9,10 +9,8 @@ import typer
 if TYPE_CHECKING:
     from omnidc.pipeline import DepthCompleter
 
-ModelOption = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help='"compact" (bundled), "harmonic" (no network) or a checkpoint file.'),
-]
+MODEL_HELP = '"compact" (bundled), "harmonic" (no network) or a checkpoint file.'
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1" …')]
 
 

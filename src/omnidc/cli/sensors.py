@@ -2,341 +2,276 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnidc.cli.bridge import EXPORTS, Job, check, fuse_views, run
-from omnidc.cli.complete import FORMATS
-from omnidc.cli.models import DeviceOption, ModelOption
+from omnidc.cli.options import expand
+from omnidc.cli.run import RunOptions, complete_all, draw_overlay
+from omnidc.pipeline.options import CompleteOptions, WriteOptions
 
 if TYPE_CHECKING:
-    from omnidc.interop.views import View
+    from omnidc.frame import LazyFrames
+    from omnidc.pipeline.sinks import ExportSink, FolderSink
     from omnidc.sensors.colmap import ColmapModel
 
+EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
+
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
-Check = Annotated[
-    Path | None, typer.Option("--check", help="Only draw the points over the photographs into this picture.")
+AllowEmpty = Annotated[
+    bool, typer.Option("--allow-empty", help="Also complete frames without points, as relative depth.")
 ]
-Formats = Annotated[
-    list[str] | None, typer.Option("--format", "-f", help=f"What to write (repeatable): {', '.join(FORMATS)}.")
-]
-MaxSide = Annotated[int | None, typer.Option(help="Shrink images to this; results have the smaller size.")]
-KeepInput = Annotated[str, typer.Option(help="soft: the network may overrule points; hard: pass through all of them.")]
-Far = Annotated[float | None, typer.Option(help="Largest depth in the result.")]
-KeepEdges = Annotated[bool, typer.Option("--keep-edges", help="Keep flying pixels at depth edges.")]
-Confidence = Annotated[bool, typer.Option("--confidence", help="Also write uncertainty and input confidence (npz).")]
-Resume = Annotated[bool, typer.Option("--resume", help="Skip frames that are already done.")]
-Every = Annotated[int, typer.Option(help="Take every n-th frame.")]
-Turntable = Annotated[bool, typer.Option("--turntable", help="Also write each cloud seen from eight sides.")]
-Footprint = Annotated[
+OcclusionWindow = Annotated[
     int | None,
     typer.Option(help="Window of the hidden-point test in pixels; default: from the density; 0 keeps all points."),
 ]
 Columns = Annotated[int | None, typer.Option(help="Numbers per point of a .bin: KITTI 4, nuScenes 5, VoD radar 7.")]
-Calib = Annotated[Path | None, typer.Option(help="KITTI text, or JSON/YAML with K, distortion, camera_from_<sensor>.")]
-Camera = Annotated[int, typer.Option(help="KITTI's colour camera, 2 or 3.")]
-Fuse = Annotated[bool, typer.Option("--fuse", help="One cloud of all frames, where at least two others agree.")]
-FuseTolerance = Annotated[float, typer.Option(help="Relative difference of depth that counts as agreement.")]
-Export = Annotated[
-    list[str] | None, typer.Option("--export", help=f"Folder for another tool (repeatable): {', '.join(EXPORTS)}.")
-]
+Calib = Annotated[Path | None, typer.Option(help="Calibration: KITTI text, or JSON/YAML (see docs/bridges.md).")]
+KittiCamera = Annotated[int, typer.Option("--kitti-camera", help="KITTI's colour camera, 2 or 3.")]
+MaxInputDepth = Annotated[float | None, typer.Option(help="Ignore measurements farther than this, metres.")]
+MaxTimeDiff = Annotated[float, typer.Option(help="Most seconds between an image and its depth.")]
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What else is written of a source with poses."""
+
+    export: tuple[str, ...] = field(
+        default=(), metadata={"help": f"Folder for another tool (repeatable): {', '.join(EXPORTS)}."}
+    )
+    fuse: bool = field(default=False, metadata={"help": "One cloud of all frames, where at least two others agree."})
+    fuse_tolerance: float = field(
+        default=0.03, metadata={"help": "Relative difference of depth that counts as agreement."}
+    )
+
+    def __post_init__(self) -> None:
+        from omnidc.errors import ConfigError
+
+        names = [name.strip().lower() for entry in self.export for name in entry.split(",")]
+        for name in names:
+            if name not in EXPORTS:
+                raise ConfigError(f"--export {name} is not known: choose from {', '.join(EXPORTS)}.")
+        object.__setattr__(self, "export", tuple(names))
 
 
 def register(app: typer.Typer) -> None:
-    app.command("colmap")(colmap)
-    app.command("lidar")(lidar)
-    app.command("rgbd")(rgbd)
-    app.command("radar")(radar)
-    app.command("bag")(bag)
+    for command in (colmap, lidar, rgbd, radar, bag):
+        app.command(command.__name__)(expand(command))
 
 
 def colmap(
     model_folder: Annotated[Path, typer.Argument(metavar="MODEL", help="COLMAP model (or the project around it).")],
     images: Annotated[Path, typer.Argument(help="Folder of the photographs.")],
+    options: CompleteOptions,
+    write: WriteOptions,
+    run: RunOptions,
+    exports: ExportOptions,
     output: Output = Path("omnidc_colmap"),
     min_track: Annotated[int, typer.Option(help="A point must be seen in this many images.")] = 3,
     max_error: Annotated[float, typer.Option(help="Largest mean reprojection error of a point, pixels.")] = 2.0,
     observed_only: Annotated[
         bool, typer.Option("--observed-only", help="Per image only the points that COLMAP matched in it.")
     ] = False,
-    footprint: Footprint = None,
+    occlusion_window: OcclusionWindow = None,
     run_sfm: Annotated[
         bool, typer.Option("--run-sfm", help="Make the model first, from the photographs; MODEL is its new folder.")
     ] = False,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Also complete images without points (relative depth).")
-    ] = False,
-    export: Export = None,
-    fuse: Fuse = False,
-    fuse_tolerance: FuseTolerance = 0.03,
-    check_picture: Check = None,
-    max_long_side: MaxSide = None,
-    every: Every = 1,
-    formats: Formats = None,
-    keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
-    confidence: Confidence = False,
-    turntable: Turntable = False,
-    resume: Resume = False,
-    model: ModelOption = None,
-    device: DeviceOption = "auto",
+    allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
     from omnidc.sensors.colmap import Filters, open_model
     from omnidc.sensors.colmap import run_sfm as structure_from_motion
 
-    job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
-        allow_empty=allow_empty, exports=export or [], fuse=fuse,
-    )  # fmt: skip
     if run_sfm:
         model_folder = structure_from_motion(images, model_folder, lambda text: typer.echo(f"sfm: {text}"))
-    opened = open_model(model_folder, images, Filters(min_track, max_error, observed_only, footprint), max_long_side)
-    source = opened.source()
-    if check_picture is not None:
-        check(source, check_picture, every)
-        return
-    views = run(source, job)
-    _export(views, job, opened)
-    if fuse:
-        fuse_views(views, output / "fused.ply", fuse_tolerance, keep_edges)
-
-
-def _export(views: list[View], job: Job, model: ColmapModel | None) -> None:
-    """Write the folders that were asked for; all but nerfstudio's hold a COLMAP model."""
-    from omnidc.errors import ConfigError
-
-    for name in job.exports:
-        folder = job.output / name
-        if name == "nerfstudio":
-            from omnidc.interop.nerfstudio import write_nerfstudio
-
-            points, colors = (None, None) if model is None else model.colored_points()
-            write_nerfstudio(folder, views, points, colors)
-        elif model is None:
-            raise ConfigError(f"--export {name} needs a COLMAP model; for other posed frames use --export nerfstudio.")
-        else:
-            from omnidc.interop.colmap import write_dense
-            from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
-            from omnidc.sensors.colmap import write_pinhole_model
-
-            writers: dict[str, tuple[Any, str]] = {
-                "inria": (write_inria, "sparse/0"),
-                "dn-splatter": (write_dn_splatter, "colmap/sparse/0"),
-                "colmap": (write_dense, "sparse"),
-            }
-            write, place = writers[name]
-            write(folder, views)
-            write_pinhole_model(model, folder / place, [view.file for view in views])
-        typer.echo(f"wrote {folder} with {len(views)} images")
+    filters = Filters(min_track, max_error, observed_only, occlusion_window)
+    model = open_model(model_folder, images, filters, run.mask)
+    _run(model.source(), output, options, write, run, allow_empty, exports, model)
 
 
 def lidar(
     scan: Annotated[Path, typer.Argument(help="Scan, folder of scans, or a whole KITTI folder (raw or object).")],
+    options: CompleteOptions,
+    write: WriteOptions,
+    run: RunOptions,
     image: Annotated[Path | None, typer.Argument(help="Photograph, or a folder with the scans' names.")] = None,
     calib: Calib = None,
     output: Output = Path("omnidc_lidar"),
-    camera: Camera = 2,
+    kitti_camera: KittiCamera = 2,
     columns: Columns = None,
-    footprint: Footprint = None,
-    max_depth: Annotated[float | None, typer.Option(help="Ignore points farther than this, metres.")] = None,
-    check_picture: Check = None,
-    max_long_side: MaxSide = None,
-    every: Every = 1,
-    formats: Formats = None,
-    keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
-    confidence: Confidence = False,
-    turntable: Turntable = False,
-    resume: Resume = False,
-    model: ModelOption = None,
-    device: DeviceOption = "auto",
+    occlusion_window: OcclusionWindow = None,
+    max_input_depth: MaxInputDepth = None,
+    allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth from LiDAR scans and photographs; points that nearer things hide are dropped."""
-    from functools import partial
-
     from omnidc.errors import ConfigError
+    from omnidc.frame import LazyFrames
     from omnidc.io.calibration import read_calibration
-    from omnidc.sensors.lidar import Options, kitti_frames, lidar_frame, paired_frames
-    from omnidc.sensors.source import Source
+    from omnidc.sensors.lidar import LidarOptions, kitti_frames, lidar_frame, paired_frames
 
-    job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
-    )  # fmt: skip
-    options = Options(columns, max_long_side, footprint, max_depth)
+    reading = LidarOptions(columns, occlusion_window, max_input_depth, run.mask)
     if image is None:
         if calib is not None:
             raise ConfigError("Give SCAN and IMAGE with --calib; a KITTI folder alone brings its own calibration.")
-        source = kitti_frames(scan, camera, options)
+        source = kitti_frames(scan, kitti_camera, reading)
     elif calib is None:
         raise ConfigError("A scan and an image need --calib FILE: KITTI text, or JSON/YAML (see docs/bridges.md).")
     else:
-        calibration = read_calibration(calib, "lidar", camera)
+        calibration = read_calibration(calib, "lidar", kitti_camera)
         if scan.is_dir() and image.is_dir():
-            source = paired_frames(scan, image, calibration, options)
+            source = paired_frames(scan, image, calibration, reading)
         else:
-            load = partial(lidar_frame, scan, image, calibration, options)
-            source = Source({image.stem: load}, ["depth in metres, as the scan"])
-    if check_picture is not None:
-        check(source, check_picture, every)
-    else:
-        run(source, job)
+            source = LazyFrames({image.stem: partial(lidar_frame, scan, image, calibration, reading)})
+    _run(source, output, options, write, run, allow_empty)
 
 
 def radar(
     scan: Annotated[Path, typer.Argument(help="Radar returns: .bin, .pcd, .ply or .npy.")],
     image: Annotated[Path, typer.Argument(help="Photograph.")],
-    calib: Annotated[Path, typer.Option(help="KITTI text, or JSON/YAML with K and camera_from_radar.")],
+    options: CompleteOptions,
+    write: WriteOptions,
+    run: RunOptions,
+    calib: Calib = None,
     output: Output = Path("omnidc_radar"),
     columns: Columns = None,
-    camera: Camera = 2,
+    kitti_camera: KittiCamera = 2,
     azimuth: Annotated[float, typer.Option(help="Half width of a return, degrees.")] = 0.5,
     elevation: Annotated[float, typer.Option(help="Half height of a return, degrees.")] = 1.0,
     spacing: Annotated[int, typer.Option(help="Pixels between the samples of a return.")] = 8,
-    check_picture: Check = None,
-    max_long_side: MaxSide = None,
-    formats: Formats = None,
-    keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
-    confidence: Confidence = False,
-    turntable: Turntable = False,
-    model: ModelOption = None,
-    device: DeviceOption = "auto",
+    allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
-    from functools import partial
-
+    from omnidc.errors import ConfigError
+    from omnidc.frame import LazyFrames
     from omnidc.io.calibration import read_calibration
     from omnidc.sensors.radar import radar_frame
-    from omnidc.sensors.source import Source
 
-    job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable,
-    )  # fmt: skip
-    calibration = read_calibration(calib, "radar", camera)
-    load = partial(radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, max_long_side)
-    source = Source({image.stem: load}, ["depth in metres, as the scan"])
-    if check_picture is not None:
-        check(source, check_picture)
-    else:
-        run(source, job)
+    if calib is None:
+        raise ConfigError("A radar scan needs --calib FILE: KITTI text, or JSON/YAML with camera_from_radar.")
+    calibration = read_calibration(calib, "radar", kitti_camera)
+    load = partial(radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, run.mask)
+    _run(LazyFrames({image.stem: load}), output, options, write, run, allow_empty)
 
 
 def rgbd(
     color: Annotated[Path, typer.Argument(help="Recording (folder), or colour image or folder of them.")],
+    options: CompleteOptions,
+    write: WriteOptions,
+    run: RunOptions,
+    exports: ExportOptions,
     depth: Annotated[Path | None, typer.Argument(help="Depth file or folder, when not a recording.")] = None,
     output: Output = Path("omnidc_rgbd"),
     layout: Annotated[str | None, typer.Option(help="Layout of the recording; default: recognised.")] = None,
-    calib: Annotated[
-        Path | None, typer.Option(help="JSON/YAML with color, depth, color_from_depth, depth_scale.")
-    ] = None,
+    calib: Calib = None,
     confidence_maps: Annotated[Path | None, typer.Option(help="ARKit confidence file or folder.")] = None,
     min_confidence: Annotated[int, typer.Option(help="Least ARKit confidence (0, 1, 2) of a pixel.")] = 2,
-    max_depth: Annotated[float | None, typer.Option(help="Ignore depth beyond this, metres.")] = None,
-    depth_scale: Annotated[float | None, typer.Option(help="Stored numbers per metre, if the layout errs.")] = None,
-    tolerance: Annotated[float, typer.Option(help="Seconds between colour and depth (TUM).")] = 0.02,
-    export: Export = None,
-    fuse: Fuse = False,
-    fuse_tolerance: FuseTolerance = 0.03,
-    check_picture: Check = None,
-    max_long_side: MaxSide = None,
-    every: Every = 1,
-    formats: Formats = None,
-    keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
-    confidence: Confidence = False,
-    turntable: Turntable = False,
-    resume: Resume = False,
-    model: ModelOption = None,
-    device: DeviceOption = "auto",
+    max_input_depth: MaxInputDepth = None,
+    depth_scale: Annotated[
+        str, typer.Option(help="What stored depth is divided by: auto, 1, 100, 256, 1000, 5000 …")
+    ] = "auto",
+    max_time_diff: MaxTimeDiff = 0.02,
+    allow_empty: AllowEmpty = False,
 ) -> None:
     """Fill and clean the depth of RGB-D recordings: TUM, ScanNet, 7-Scenes, BOP, ARKit apps, RealSense, Azure."""
-    from omnidc.errors import ConfigError
-    from omnidc.sensors.rgbd import Options, open_pairs, open_recording
+    from omnidc.cli.complete import parse_depth_scale
+    from omnidc.sensors.rgbd import RgbdOptions, open_pairs, open_recording
 
-    job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
-        exports=export or [], fuse=fuse,
-    )  # fmt: skip
-    for name in job.exports:
-        if name != "nerfstudio":
-            raise ConfigError(f"--export {name} needs a COLMAP model; for RGB-D recordings use --export nerfstudio.")
-    options = Options(max_long_side, min_confidence, max_depth, keep_edges, depth_scale, tolerance)
+    scale = parse_depth_scale(depth_scale)
+    reading = RgbdOptions(min_confidence, max_input_depth, write.keep_flying_pixels, scale, max_time_diff, run.mask)
     if depth is None:
-        source = open_recording(color, options, layout, calib)
+        source = open_recording(color, reading, layout, calib)
     else:
-        source = open_pairs(color, depth, options, calib, confidence_maps)
-    if check_picture is not None:
-        check(source, check_picture, every)
-        return
-    views = run(source, job)
-    _export(views, job, None)
-    if fuse:
-        fuse_views(views, output / "fused.ply", fuse_tolerance, keep_edges)
+        source = open_pairs(color, depth, reading, calib, confidence_maps)
+    _run(source, output, options, write, run, allow_empty, exports)
 
 
 def bag(
     path: Annotated[Path, typer.Argument(metavar="BAG", help="ROS 1 .bag, or folder of a ROS 2 bag.")],
+    options: CompleteOptions,
+    write: WriteOptions,
+    run: RunOptions,
     output: Output = Path("omnidc_bag"),
     image_topic: Annotated[str | None, typer.Option(help="Default: the only image topic.")] = None,
     cloud_topic: Annotated[str | None, typer.Option(help="Default: the only PointCloud2 topic.")] = None,
     depth_topic: Annotated[str | None, typer.Option(help="Depth image topic, instead of a cloud.")] = None,
     info_topic: Annotated[str | None, typer.Option(help="Default: camera_info beside the image topic.")] = None,
-    tolerance: Annotated[float, typer.Option(help="Seconds between image and scan.")] = 0.05,
+    max_time_diff: MaxTimeDiff = 0.05,
     calib: Calib = None,
-    to_bag: Annotated[
+    write_bag: Annotated[
         Path | None, typer.Option(help="Also write depth as a bag: FILE.bag (ROS 1) or a folder (ROS 2).")
     ] = None,
     depth_out_topic: Annotated[str, typer.Option(help="Topic of the written depth images.")] = "/omnidc/depth",
-    footprint: Footprint = None,
-    check_picture: Check = None,
-    max_long_side: MaxSide = None,
-    every: Every = 1,
-    formats: Formats = None,
-    keep_input: KeepInput = "soft",
-    far: Far = None,
-    keep_edges: KeepEdges = False,
-    confidence: Confidence = False,
-    turntable: Turntable = False,
-    resume: Resume = False,
-    model: ModelOption = None,
-    device: DeviceOption = "auto",
+    occlusion_window: OcclusionWindow = None,
+    allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
     from omnidc.errors import FileError
     from omnidc.io.calibration import read_calibration
-    from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
+    from omnidc.sensors.rosbag import BagOptions, bag_source
 
-    job = Job(
-        output, formats=formats or [], model=model, device=device, keep_input=keep_input, far=far,
-        keep_edges=keep_edges, confidence=confidence, turntable=turntable, resume=resume, every=every,
-    )  # fmt: skip
-    if to_bag is not None:
-        if to_bag.exists():
-            raise FileError(f"{to_bag} exists already; name another bag with --to-bag.")
-        if "npy" not in job.formats:
-            job.formats.append("npy")
+    if write_bag is not None and write_bag.exists():
+        raise FileError(f"{write_bag} exists already; name another bag with --write-bag.")
     calibration = None if calib is None else read_calibration(calib)
-    options = BagOptions(
-        image_topic, cloud_topic, depth_topic, info_topic, tolerance, max_long_side, footprint, calibration
+    source = bag_source(
+        path,
+        BagOptions(
+            image_topic, cloud_topic, depth_topic, info_topic, max_time_diff, occlusion_window, calibration, run.mask
+        ),
     )
-    source = bag_source(path, options)
-    if check_picture is not None:
-        check(source, check_picture, every)
-        return
-    run(source, job)
-    if to_bag is not None:
-        from omnidc.cli.bridge import finished
 
-        written = write_depth_bag(to_bag, finished(output), depth_out_topic)
-        typer.echo(f"wrote {written} depth images to {depth_out_topic} in {to_bag}")
+    def as_bag(results: FolderSink | ExportSink) -> ExportSink:
+        from omnidc.interop.rosbag import bag_sink
+
+        assert write_bag is not None
+        return bag_sink(results, write_bag, depth_out_topic, source.frame_id, typer.echo)
+
+    wrap = as_bag if write_bag is not None else None
+    _run(source, output, options, write, run, allow_empty, wrap=wrap)
+
+
+def _run(
+    source: LazyFrames,
+    output: Path,
+    options: CompleteOptions,
+    write: WriteOptions,
+    run: RunOptions,
+    allow_empty: bool,
+    exports: ExportOptions | None = None,
+    model: ColmapModel | None = None,
+    wrap: Callable[[FolderSink | ExportSink], ExportSink] | None = None,  # one more sink around
+) -> None:
+    """Complete a source into a folder and its exports, or only draw its points."""
+    from omnidc.interop.sinks import export_sink, fusion_sink
+    from omnidc.pipeline.sinks import METADATA, FolderSink, check_writable
+
+    source = source.every(run.frame_step)
+    if run.overlay is not None:
+        draw_overlay(source, run.overlay)
+        return
+    exports = exports or ExportOptions()
+    posed = bool(exports.export or exports.fuse)
+    if posed or wrap is not None:
+        write = write.adding("npy")  # the exports read the results back
+    sink: FolderSink | ExportSink = FolderSink(
+        output,
+        write,
+        run.name,
+        options,
+        resume=run.resume,
+        keep_images=posed,
+        notes=source.notes,
+        announce=typer.echo,
+    )
+    for name in exports.export:
+        sink = export_sink(sink, name, output / name, model, typer.echo)
+    if exports.fuse:
+        path = output / "fused.ply"
+        sink = fusion_sink(sink, path, exports.fuse_tolerance, write.keep_flying_pixels, typer.echo)
+    if wrap is not None:
+        sink = wrap(sink)
+    check_writable([output / METADATA])
+    complete_all(source, sink, options, run, output=output, allow_empty=allow_empty)

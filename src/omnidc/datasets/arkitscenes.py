@@ -79,7 +79,7 @@ def read_frame(root: Path, native: bool, sensor: bool, entry: tuple[Path, bool])
             K[0, 2], K[1, 2] = size[1] - 1 - K[0, 2], size[0] - 1 - K[1, 2]
     return Frame(
         image, sparse=sparse, depth=depth, intrinsics=K, name=safe_name(depth_path, root),
-        extra={"files": [str(image_path), str(depth_path)]},
+        source=str(image_path),
     )  # fmt: skip
 
 

@@ -105,7 +105,6 @@ def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np
         intrinsics=intrinsics,
         unit=frame.unit,
         name=frame.name,
-        extra={"key": frame.extra.get("key", frame.name)},
     )
 
 

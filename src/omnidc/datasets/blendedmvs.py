@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from omnidc.datasets.decode import read_depth, read_image, read_lines, valid
 from omnidc.datasets.source import Frames, need_entries, nested, safe_name
-from omnidc.frame import Frame
+from omnidc.frame import Frame, Unit
 from omnidc.io.files import broken_file
 
 
@@ -51,6 +51,6 @@ def read_frame(root: Path, image_path: Path) -> Frame:
     camera_path = scene / "cams" / f"{image_path.stem}_cam.txt"
     K, pose = read_camera(camera_path) if camera_path.is_file() else (None, None)
     return Frame(
-        read_image(image_path), depth=valid(read_depth(depth_path)), intrinsics=K, pose=pose, unit="scene",
-        name=safe_name(image_path, root), extra={"files": [str(image_path), str(depth_path)]},
+        read_image(image_path), depth=valid(read_depth(depth_path)), intrinsics=K, pose=pose, unit=Unit.SCENE,
+        name=safe_name(image_path, root), source=str(image_path),
     )  # fmt: skip

@@ -45,5 +45,5 @@ def read_frame(root: Path, scale: float, name: str) -> Frame:
         read_image(image_path),
         sparse=valid(read_grey(sparse_path) / np.float32(scale)),
         depth=valid(read_grey(truth_path) / np.float32(scale)),
-        name=name.removesuffix("_rgb.png"), extra={"files": [str(image_path), str(sparse_path), str(truth_path)]},
+        name=name.removesuffix("_rgb.png"), source=str(image_path),
     )  # fmt: skip

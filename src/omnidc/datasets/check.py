@@ -25,8 +25,8 @@ def describe(frame: Frame) -> list[str]:
     else:
         lines.append("camera     not known")
     lines += [statistics("truth", frame.depth), statistics("sparse", frame.sparse)]
-    if "note" in frame.extra:
-        lines.append(f"scale      {frame.extra['note']}")
+    if frame.unit_reason:
+        lines.append(f"scale      {frame.unit_reason}")
     return lines
 
 

@@ -77,5 +77,5 @@ def read_frame(root: Path, native: bool, entry: tuple[Path, Path, Path, str]) ->
         intrinsics = resize_camera(crop_camera(K, top, left), CROP, SIZE)
     return Frame(
         image, depth=depth, intrinsics=intrinsics, name=safe_name(image_path, root),
-        extra={"files": [str(image_path), str(depth_path)]},
+        source=str(image_path),
     )  # fmt: skip

@@ -65,5 +65,5 @@ def read_frame(root: Path, size: str, entry: tuple[str, Path, Path]) -> Frame:
     return Frame(
         read_image(image_path), depth=valid(read_depth(depth_path, 256.0)),
         intrinsics=None if calibration is None else read_camera(calibration),
-        name=f"{weather}/{image_path.stem}", extra={"files": [str(image_path), str(depth_path)]},
+        name=f"{weather}/{image_path.stem}", source=str(image_path),
     )  # fmt: skip

@@ -17,6 +17,7 @@ Checked: nothing of the original (none at hand); layout as documented by ETH3D a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def read_frame(native: bool, entry: Entry) -> Frame:
         image, depth = resize_image(image[window], SIZE), block_mean(depth[window], FACTOR)
     return Frame(
         image, depth=depth, intrinsics=K, name=f"{scene}/{image_path.stem}",
-        extra={"files": [str(image_path), str(depth_path)], "size": (height, width)},
+        source=str(image_path),
     )  # fmt: skip
 
 
@@ -126,10 +127,9 @@ def read_sfm_frame(models: dict[str, Path], entry: Entry) -> Frame:
     name = next((name for name in model.views if Path(name).name == entry[1].name), None)
     if name is None:
         raise FileError(f"The COLMAP model in {models[entry[0]]} has no image {entry[1].name}: download it again.")
-    top, left = centre(frame.extra["size"], CROP)
+    top, left = centre(image_size(entry[1]), CROP)
     pixels, z = observed_points(model, name)
-    frame.sparse = rasterise(pixels, z, top, left)
-    return frame
+    return replace(frame, sparse=rasterise(pixels, z, top, left))
 
 
 def rasterise(pixels: np.ndarray, z: np.ndarray, top: int, left: int) -> Depth:

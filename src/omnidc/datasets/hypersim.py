@@ -114,5 +114,5 @@ def read_frame(entry: Entry) -> Frame:
     z = ray_to_z(distance.astype(np.float32), K)
     return Frame(
         read_image(entry.image), depth=valid(z, high=MAX_DEPTH), intrinsics=K, name=entry.name,
-        extra={"files": [str(entry.image), str(entry.depth)]},
+        source=str(entry.image),
     )  # fmt: skip

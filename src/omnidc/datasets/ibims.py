@@ -43,7 +43,7 @@ def read_frame(root: Path, masks: bool, name: str) -> Frame:
         if K is not None:
             K = (K.T if K[0, 2] == 0 else K).reshape(3, 3).copy()
             K[:2, 2] -= 1  # MATLAB's first pixel is 1
-    return Frame(image, depth=depth, intrinsics=K, name=name, extra={"files": [str(path)]})
+    return Frame(image, depth=depth, intrinsics=K, name=name, source=str(path))
 
 
 def _struct(array: Any) -> dict[str, Any]:

@@ -54,5 +54,5 @@ def read_frame(root: Path, entry: tuple[str, str]) -> Frame:
     height, width = depth.shape
     return Frame(
         image, depth=depth, intrinsics=camera(FOCAL, FOCAL, width / 2 - 0.5, height / 2 - 0.5),
-        name=safe_name(image_path, root), extra={"files": [str(image_path), str(disparity_path)]},
+        name=safe_name(image_path, root), source=str(image_path),
     )  # fmt: skip

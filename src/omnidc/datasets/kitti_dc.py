@@ -82,5 +82,5 @@ def read_frame(lines: int, crop_top: int, image_path: Path) -> Frame:
     truth = valid(read_depth(truth_path, 256.0))[crop_top:]
     return Frame(
         read_image(image_path)[crop_top:].copy(), sparse=subsample_lines(sparse, K, lines), depth=truth, intrinsics=K,
-        name=image_path.stem, extra={"files": [str(image_path), str(sparse_path), str(truth_path)]},
+        name=image_path.stem, source=str(image_path),
     )  # fmt: skip

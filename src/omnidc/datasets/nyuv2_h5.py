@@ -52,4 +52,4 @@ def read_frame(root: Path, native: bool, path: Path) -> Frame:
         top, left = centre(HALF, CROP)
         window = np.s_[top : top + CROP[0], left : left + CROP[1]]
         image, z, K = image[window].copy(), z[window].copy(), crop_camera(K, top, left)
-    return Frame(image, depth=z, intrinsics=K, name=safe_name(path, root), extra={"files": [str(path)]})
+    return Frame(image, depth=z, intrinsics=K, name=safe_name(path, root), source=str(path))

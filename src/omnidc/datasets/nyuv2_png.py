@@ -44,5 +44,5 @@ def read_frame(root: Path, eigen: bool, entry: tuple[Path, Path]) -> Frame:
         depth = np.where(inside, depth, np.float32(0))
     return Frame(
         read_image(image_path), depth=depth, intrinsics=NYU_K.copy(), name=safe_name(image_path, root),
-        extra={"files": [str(image_path), str(depth_path)]},
+        source=str(image_path),
     )  # fmt: skip

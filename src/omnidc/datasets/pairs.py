@@ -6,7 +6,7 @@
     ROOT/K.txt                optional: 3x3, for all pictures (also camera-intrinsics.txt, intrinsics.txt)
 
 scale: stored steps per metre of integer files (1000 for millimetres, 256 for KITTI). Without it the scale is guessed
-and `extra["note"]` says how, as everywhere in omnidc.
+and `unit_reason` says how, as everywhere in omnidc.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from omnidc.datasets.decode import read_image, read_numbers
 from omnidc.datasets.source import Frames, first_folder, need_entries, positive, safe_name
 from omnidc.errors import FileError
-from omnidc.frame import Frame
+from omnidc.frame import Frame, Unit
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.files import broken_file
 
@@ -75,8 +75,9 @@ def read_frame(images: Path, scale: float | None, K: npt.NDArray[np.float64] | N
         sparse=None if sparse_path is None else read_depth(sparse_path, scale).depth,
         depth=file.depth,
         intrinsics=None if K is None else K.copy(),
-        unit="m" if file.unit == "m" else "scene",
+        unit=Unit.METERS if file.unit == Unit.METERS else Unit.SCENE,
         name=safe_name(image_path, images),
+        source=str(image_path),
         # The codec's advice names a flag of another command.
-        extra={"files": [str(image_path), str(depth_path)], "note": file.note.partition("; give ")[0]},
+        unit_reason=file.note.partition("; give ")[0],
     )

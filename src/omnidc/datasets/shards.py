@@ -1,4 +1,4 @@
-"""Our own frames on disk: shards of rendered views, and the folders of the first scene generator.
+"""Our own frames on disk: shards of rendered views.
 
 A shard is an uncompressed tar that WebDataset reads too. Each frame has a key and up to five members:
 
@@ -21,7 +21,7 @@ import math
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
@@ -41,10 +41,8 @@ JPEG_QUALITY = 95
 PNG = (cv2.IMWRITE_PNG_COMPRESSION, 6)  # OpenCV's own choice writes half as much again
 STEPS = 65534  # the largest code is 1 + STEPS = 65535
 MAX_RANGE = STEPS * 1e-3  # ln(farthest / nearest) above which half a step would exceed 0.05 %
-PROTOTYPE_RANGE = (math.log(0.05), math.log(3000.0))
 
 _KEY = re.compile(r"[A-Za-z0-9_\-]+")
-_PNG_END = b"IEND\xaeB`\x82"
 _TAR_END = 1024  # an archive that is whole ends with two empty blocks
 
 
@@ -243,8 +241,7 @@ def _tar_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 class Shards(Sequence[Frame]):
     """Frames of shards with random access. The index is made once; the object is small and can be pickled for workers.
 
-    `frame.name` is SHARD/KEY; `frame.extra` holds "key", "scene", "meta", "sky" (bool [H, W] or None) and "normals"
-    (float32 [H, W, 3] or None). Without `auxiliary` the last two are not read and None: half of the time of a frame.
+    `frame.name` is SHARD/KEY. Without `auxiliary` sky and normals are not read and None: half of the time of a frame.
     """
 
     def __init__(
@@ -275,19 +272,31 @@ class Shards(Sequence[Frame]):
         """The scene of every frame."""
         return [scene_of(key) for key in self.keys]
 
-    def __getitem__(self, index: int) -> Frame:  # type: ignore[override]
+    def meta(self, index: int) -> dict[str, Any]:
+        """Return what the generator wrote down of a frame: world, lights, camera."""
+        found: dict[str, Any] = json.loads(self._read(index, ("json",))["json"]).get("meta", {})
+        return found
+
+    def _read(self, index: int, suffixes: Collection[str]) -> dict[str, bytes]:
+        """Return the files of a frame by suffix, those that exist of `suffixes`."""
         number, members = self._index[index]
-        file, key = self.files[number], self.keys[index]
-        data: dict[str, bytes] = {}
+        file, data = self.files[number], {}
         try:
             with file.open("rb") as handle:
                 for suffix, (offset, size) in members.items():
-                    if suffix in AUXILIARY and not self.auxiliary:
-                        continue
-                    handle.seek(offset)
-                    data[suffix] = handle.read(size)
+                    if suffix in suffixes:
+                        handle.seek(offset)
+                        data[suffix] = handle.read(size)
         except OSError as error:
-            raise FileError(f"Cannot read {key} of the shard {file}: {error.strerror or error}.") from error
+            raise FileError(
+                f"Cannot read {self.keys[index]} of the shard {file}: {error.strerror or error}."
+            ) from error
+        return data
+
+    def __getitem__(self, index: int) -> Frame:  # type: ignore[override]
+        number, members = self._index[index]
+        file, key = self.files[number], self.keys[index]
+        data = self._read(index, [name for name in members if self.auxiliary or name not in AUXILIARY])
         origin = f"{key} of the shard {file}"
         try:
             about = json.loads(data["json"])
@@ -307,75 +316,11 @@ class Shards(Sequence[Frame]):
             depth=decode_log_depth(_decode(data["depth.png"], cv2.IMREAD_UNCHANGED, origin), lo, hi),
             intrinsics=None if intrinsics is None else np.array(intrinsics, dtype=np.float64),
             name=f"{file.stem}/{key}",
-            extra={"key": key, "scene": scene_of(key), "meta": about.get("meta", {}), "sky": sky, "normals": normals},
+            sky=sky,
+            normals=normals,
         )
 
 
-def _png_is_whole(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(-len(_PNG_END), os.SEEK_END)
-            return file.read() == _PNG_END
-    except OSError:
-        return False
-
-
-class PrototypeFrames(Sequence[Frame]):
-    """A folder of KIND_SEED_VIEW.jpg and .png as the first scene generator writes them (log depth, 5 cm to 3 km).
-
-    The folder may grow meanwhile: frames are those whose depth was complete when the object was made.
-    """
-
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        if not self.folder.is_dir():
-            raise FileError(f"{self.folder} is not a folder of rendered frames.")
-        # the generator writes the photograph first, so a complete depth has its photograph
-        self.keys = sorted(
-            file.stem
-            for file in self.folder.glob("*.png")
-            if _KEY.fullmatch(file.stem) and file.with_suffix(".jpg").is_file() and _png_is_whole(file)
-        )
-        if not self.keys:
-            raise FileError(f"No frame (KEY.jpg with KEY.png) in {self.folder}.")
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    @property
-    def names(self) -> list[str]:
-        """`frame.name` of every frame."""
-        return list(self.keys)
-
-    @property
-    def scenes(self) -> list[str]:
-        """The scene of every frame."""
-        return [scene_of(key) for key in self.keys]
-
-    def __getitem__(self, index: int) -> Frame:  # type: ignore[override]
-        key = self.keys[index]
-        photo, depth = self.folder / f"{key}.jpg", self.folder / f"{key}.png"
-        try:
-            image = _decode_photo(photo.read_bytes(), str(photo))
-            codes = _decode(depth.read_bytes(), cv2.IMREAD_UNCHANGED, str(depth))
-        except OSError as error:
-            raise FileError(f"Cannot read {error.filename}: {error.strerror or error}.") from error
-        if codes.dtype != np.uint16 or codes.ndim != 2:
-            raise FileError(f"{depth} is not 16-bit log depth.")
-        return Frame(
-            image=image,
-            depth=decode_log_depth(codes, *PROTOTYPE_RANGE),
-            name=key,
-            extra={"key": key, "scene": scene_of(key), "meta": {}, "sky": None, "normals": None},
-        )
-
-
-def open_frames(path: str | os.PathLike[str], auxiliary: bool = True) -> Shards | PrototypeFrames:
-    """Frames of a shard, a folder of shards, or a folder of the first generator; whichever `path` is.
-
-    `auxiliary`: with normals and sky, where there are any.
-    """
-    place = Path(path)
-    if place.is_dir() and not any(file for file in place.glob("*.tar") if not file.name.startswith(".")):
-        return PrototypeFrames(place)
-    return Shards(place, auxiliary)
+def open_frames(path: str | os.PathLike[str], auxiliary: bool = True) -> Shards:
+    """Open a shard or a folder of shards. `auxiliary`: with normals and sky, where there are any."""
+    return Shards(path, auxiliary)

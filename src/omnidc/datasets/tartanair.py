@@ -56,5 +56,5 @@ def read_frame(root: Path, image_path: Path) -> Frame:
     return Frame(
         read_image(image_path), depth=valid(read_depth(depth_path), high=MAX_DEPTH),
         intrinsics=camera(320.0, 320.0, 320.0, 240.0), pose=poses[int(number)] if known else None,
-        name=safe_name(image_path, root), extra={"files": [str(image_path), str(depth_path)]},
+        name=safe_name(image_path, root), source=str(image_path),
     )  # fmt: skip

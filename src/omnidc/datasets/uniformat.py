@@ -63,7 +63,7 @@ def read_frame(scale: float, path: Path) -> Frame:
         sparse, truth = (valid(data[key] * scale) if key in data else None for key in ("dep", "gt"))
     return Frame(
         image, sparse=sparse, depth=truth, intrinsics=intrinsics(data.get("K"), path), name=path.stem,
-        extra={"files": [str(path)]},
+        source=str(path),
     )  # fmt: skip
 
 

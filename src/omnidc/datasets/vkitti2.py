@@ -43,5 +43,5 @@ def read_frame(root: Path, entry: tuple[Path, Path]) -> Frame:
     return Frame(
         read_image(image_path), depth=valid(read_depth(depth_path, 100.0), low=1e-5, high=MAX_DEPTH),
         intrinsics=camera(725.0087, 725.0087, 620.5, 187.0), name=safe_name(image_path, root),
-        extra={"files": [str(image_path), str(depth_path)]},
+        source=str(image_path),
     )  # fmt: skip

@@ -48,5 +48,5 @@ def read_frame(release: Path, entry: tuple[str, str, str, str]) -> Frame:
         K = read_numbers(intrinsics, "a camera matrix").reshape(3, 3)
     return Frame(
         read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(truth, 256.0)), intrinsics=K,
-        name=f"{image.parents[1].name}/{image.stem}", extra={"files": [str(image), str(sparse), str(truth)]},
+        name=f"{image.parents[1].name}/{image.stem}", source=str(image),
     )  # fmt: skip

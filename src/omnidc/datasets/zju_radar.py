@@ -41,5 +41,5 @@ def read_frame(folder: Path, interpolated: bool, crop: bool, name: str) -> Frame
     rows = slice(height // 3, height // 4 * 3) if crop else slice(None)
     return Frame(
         image[rows].copy(), sparse=radar[rows].copy(), depth=truth[rows].copy(), name=name,
-        extra={"files": [str(image_path), str(radar_path), str(truth_path)]},
+        source=str(image_path),
     )  # fmt: skip

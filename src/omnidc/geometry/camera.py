@@ -65,15 +65,15 @@ def scale_intrinsics(
     return S @ K
 
 
-def rays(shape: tuple[int, int], intrinsics: Array) -> npt.NDArray[np.float64]:
+def rays(shape: tuple[int, int], intrinsics: npt.NDArray[Any]) -> Array:
     """K⁻¹ (u, v, 1) for every pixel, [H, W, 3] with z = 1."""
     v, u = np.mgrid[: shape[0], : shape[1]].astype(np.float64)
-    return np.stack([u, v, np.ones_like(u)], -1) @ np.linalg.inv(intrinsics).T
+    return np.asarray(np.stack([u, v, np.ones_like(u)], -1) @ np.linalg.inv(intrinsics).T)
 
 
 def ray_to_z(
-    distance: Array,  # [H, W], along the ray, 0 = none
-    intrinsics: Array,
+    distance: npt.NDArray[Any],  # [H, W], along the ray, 0 = none
+    intrinsics: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
     """Depth along the optical axis from distance along the ray: z = d / ‖K⁻¹ (u, v, 1)‖."""
     norm = np.linalg.norm(rays((distance.shape[0], distance.shape[1]), check_intrinsics(intrinsics)), axis=-1)
@@ -81,12 +81,12 @@ def ray_to_z(
 
 
 def unproject(
-    depth: Array,  # [H, W], z-depth
-    intrinsics: Array,
+    depth: npt.NDArray[Any],  # [H, W], z-depth
+    intrinsics: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
     """Points in the camera's frame, [H, W, 3]: x right, y down, z forward."""
     direction = rays((depth.shape[0], depth.shape[1]), check_intrinsics(intrinsics))
-    return (direction * depth[..., None]).astype(np.float32)
+    return np.asarray(direction * depth[..., None], np.float32)
 
 
 def backproject(
@@ -106,35 +106,6 @@ def backproject(
     y = (rows - K[1, 2]) / K[1, 1]
     x = (columns - K[0, 2] - K[0, 1] * y) / K[0, 0]
     return np.stack([x * z, y * z, z], axis=1)
-
-
-def shrink_size(
-    shape: tuple[int, int],
-    max_long_side: int | None,
-) -> tuple[int, int]:
-    """Return the height and width after limiting the longer side; never enlarges."""
-    if max_long_side is not None and max_long_side < 32:
-        raise InputError(f"--max-long-side must be at least 32 pixels, not {max_long_side}.")
-    longest = max(shape)
-    if max_long_side is None or longest <= max_long_side:
-        return shape
-    scale = max_long_side / longest
-    return max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
-
-
-def shrink(
-    image: Picture,  # [H, W, 3]
-    K: Array | None,  # [3, 3]
-    max_long_side: int | None,
-) -> tuple[Picture, Array | None]:
-    """Return image and intrinsics with the longer side at most `max_long_side` pixels."""
-    height, width = shrink_size(image.shape[:2], max_long_side)
-    if (height, width) == image.shape[:2]:
-        return image, K
-    small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
-    if K is not None:
-        K = scale_intrinsics(K, width / image.shape[1], height / image.shape[0])
-    return np.asarray(small, dtype=np.uint8), K
 
 
 def undistort(

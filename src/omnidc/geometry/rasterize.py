@@ -24,7 +24,7 @@ HIDDEN_TOLERANCE = 0.05
 
 @dataclass
 class PointCount:
-    """How many points survived each step of `scatter`."""
+    """How many points survived each step of `project_to_depth`."""
 
     given: int = 0
     in_front: int = 0
@@ -32,14 +32,14 @@ class PointCount:
     hidden: int = 0
     drawn: int = 0  # pixels with a measurement; points that share a pixel count once
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"{self.given} points: {self.in_front} in front of the camera, {self.in_image} inside the image, "
             f"{self.hidden} hidden behind nearer ones, {self.drawn} pixels measured"
         )
 
 
-def auto_footprint(
+def auto_occlusion_window(
     pixels: int,
     points: int,
     long_side: int,
@@ -59,35 +59,38 @@ def hidden_points(
     rows: npt.NDArray[np.int64],  # [N]
     depth: Array,  # [N] > 0
     shape: tuple[int, int],
-    footprint: int,  # odd
+    occlusion_window: int,  # odd
     tolerance: float = HIDDEN_TOLERANCE,
 ) -> npt.NDArray[np.bool_]:
-    """Return which points a nearer surface hides: a z-buffer whose gaps are bridged with a footprint.
+    """Return which points a nearer surface hides: a z-buffer with its gaps closed.
 
     The z-buffer holds inverse depth (0 = nothing) and is closed (morphology: dilation, then erosion) with a window
-    of `footprint` pixels. A point is hidden when every such window that contains it also contains a point that is
+    of `occlusion_window` pixels. A point is hidden when every such window that contains it also contains a point
     nearer by more than `tolerance`. Closing bridges gaps between near points without growing their silhouette, and
     since the inverse depth of a plane is affine in the image, no plane ever hides its own points, however slanted.
     """
     nearest = np.zeros(shape, dtype=np.float32)
     inverse = (1.0 / depth).astype(np.float32)
     np.maximum.at(nearest, (rows, columns), inverse)
-    if footprint > 1:
-        window = np.ones((footprint, footprint), dtype=np.uint8)
+    if occlusion_window > 1:
+        window = np.ones((occlusion_window, occlusion_window), dtype=np.uint8)
         # Outside the image nothing is known: a border of zeros keeps points at the rim visible.
-        padded = np.pad(nearest, footprint)
+        padded = np.pad(nearest, occlusion_window)
         closed = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, window)
-        nearest = np.asarray(closed[footprint:-footprint, footprint:-footprint], dtype=np.float32)
+        nearest = np.asarray(
+            closed[occlusion_window:-occlusion_window, occlusion_window:-occlusion_window], dtype=np.float32
+        )
     return np.asarray(inverse * (1.0 + tolerance) < nearest[rows, columns])
 
 
-def scatter(
+def project_to_depth(
     points: Array,  # [N, 3], camera frame
     K: Array,  # [3, 3]
     shape: tuple[int, int],  # height, width
-    footprint: int | None = None,  # side of the hidden-point window in pixels; None = from the density, 0 = no test
+    occlusion_window: int
+    | None = None,  # side of the hidden-point window in pixels; None = from the density, 0 = no test
     tolerance: float = HIDDEN_TOLERANCE,
-    seen: npt.NDArray[np.bool_] | None = None,  # [N], points known to be visible: never dropped as hidden
+    known_visible: npt.NDArray[np.bool_] | None = None,  # [N], points known to be visible: never dropped as hidden
 ) -> tuple[Map, PointCount]:
     """Draw points into a sparse depth map [H, W]; where several fall on a pixel the nearest one stays."""
     height, width = shape
@@ -107,15 +110,15 @@ def scatter(
     columns = np.floor(u[inside] + 0.5).astype(np.int64)
     rows = np.floor(v[inside] + 0.5).astype(np.int64)
     depth = kept[inside, 2]
-    if footprint is None:
+    if occlusion_window is None:
         area = (np.ptp(columns) + 1) * (np.ptp(rows) + 1)
-        footprint = auto_footprint(int(area), len(np.unique(rows * width + columns)), max(shape))
-    elif footprint < 0:
-        raise InputError(f"The footprint of the hidden-point test is a number of pixels, not {footprint}.")
-    if footprint > 0:
-        hidden = hidden_points(columns, rows, depth, shape, footprint | 1, tolerance)  # a window needs a middle
-        if seen is not None:
-            hidden &= ~seen[front][inside]
+        occlusion_window = auto_occlusion_window(int(area), len(np.unique(rows * width + columns)), max(shape))
+    elif occlusion_window < 0:
+        raise InputError(f"The occlusion window is a number of pixels of at least 0, not {occlusion_window}.")
+    if occlusion_window > 0:
+        hidden = hidden_points(columns, rows, depth, shape, occlusion_window | 1, tolerance)  # a window needs a middle
+        if known_visible is not None:
+            hidden &= ~known_visible[front][inside]
         count.hidden = int(hidden.sum())
         columns, rows, depth = columns[~hidden], rows[~hidden], depth[~hidden]
     order = np.argsort(-depth, kind="stable")  # far to near: the last write, the nearest, stays
@@ -137,10 +140,10 @@ def register(
     points = transform(color_from_depth, backproject(depth, depth_K, distortion, fisheye))
     # Between neighbouring depth pixels lie this many colour pixels; the window must bridge them.
     stride = max(color_K[0, 0] / depth_K[0, 0], color_K[1, 1] / depth_K[1, 1], 1.0)
-    return scatter(points, color_K, shape, footprint=2 * int(np.ceil(stride)) + 1)
+    return project_to_depth(points, color_K, shape, occlusion_window=2 * int(np.ceil(stride)) + 1)
 
 
-def spread(
+def scatter_lowres(
     depth: Map,  # [h, w], 0 = none, same view as the image
     shape: tuple[int, int],
 ) -> Map:
@@ -157,7 +160,7 @@ def spread(
     return out
 
 
-def move_points(
+def resize_sparse_nearest(
     sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
     shape: tuple[int, int],
 ) -> npt.NDArray[np.float32]:

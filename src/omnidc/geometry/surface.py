@@ -33,17 +33,17 @@ def depth_edges(
     return edge
 
 
-# A neighbourhood whose depth varies by more than this factor is looked at as a possible edge.
-EDGE = 1.06
+# Largest ratio of depths within 3×3 pixels of one surface that is not a plane.
+FLYING_RATIO = 1.06
 
 
 def surface_mask(
     depth: Array,  # [H, W]
-    edge: float = EDGE,
+    ratio: float = FLYING_RATIO,
 ) -> npt.NDArray[np.bool_]:
     """True where a pixel belongs to a surface, False for the flying pixels between two of them, and where no depth is.
 
-    A pixel flies where depth varies by more than `edge` within 3×3 and is not plane there. On any plane 1 / depth is
+    A pixel flies where depth varies by more than `ratio` within 3×3 and is not plane there. On any plane 1 / depth is
     linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
     """
     valid = np.isfinite(depth) & (depth > 0)
@@ -56,14 +56,14 @@ def surface_mask(
         across = np.abs(padded[1:-1, :-2] - 2 * centre + padded[1:-1, 2:])
         along = np.abs(padded[:-2, 1:-1] - 2 * centre + padded[2:, 1:-1])
         bend = np.maximum(across, along)
-    bent = _extremes(np.where(bend > 0.5 * (edge - 1) * np.maximum(low, 1e-30), 1.0, 0.0), 1)[1] > 0
-    varies = high > edge * low
+    bent = _extremes(np.where(bend > 0.5 * (ratio - 1) * np.maximum(low, 1e-30), 1.0, 0.0), 1)[1] > 0
+    varies = high > ratio * low
     return valid & ~(varies & bent)
 
 
-def kept_pixels(depth: Array, keep_edges: bool) -> npt.NDArray[np.bool_]:
-    """Pixels that become points: those of surfaces, or (`keep_edges`) all that have a depth."""
-    return np.isfinite(depth) & (depth > 0) if keep_edges else surface_mask(depth)
+def kept_pixels(depth: Array, keep_flying_pixels: bool) -> npt.NDArray[np.bool_]:
+    """Pixels that become points: those of surfaces, or (`keep_flying_pixels`) all that have a depth."""
+    return np.isfinite(depth) & (depth > 0) if keep_flying_pixels else surface_mask(depth)
 
 
 def _extremes(values: Array, radius: int) -> tuple[Array, Array]:
@@ -87,7 +87,7 @@ def drop_flying_pixels(
     inverse = np.zeros_like(depth, dtype=np.float64)
     np.divide(1.0, depth, out=inverse, where=depth > 0)
 
-    def shifted(array: Array, dy: int, dx: int) -> Array:
+    def shifted(array: npt.NDArray[np.float64], dy: int, dx: int) -> npt.NDArray[np.float64]:
         out = np.zeros_like(array)
         height, width = array.shape
         out[max(dy, 0) : height + min(dy, 0), max(dx, 0) : width + min(dx, 0)] = array[
@@ -108,16 +108,34 @@ def drop_flying_pixels(
 
 
 def depth_normals(
-    depth: npt.NDArray[np.float32],  # [H, W] > 0
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = none
     K: npt.NDArray[np.float64],  # [3, 3]
 ) -> npt.NDArray[np.float32]:
-    """Return unit normals [H, W, 3] in the camera frame, facing the camera: cross product of central differences."""
+    """Return unit normals [H, W, 3] in the camera frame, facing the camera: cross product of central differences.
+
+    Beside pixels without depth, and at the border, differences are one-sided.
+    """
     points = unproject(depth, K).astype(np.float64)
-    down, across = np.gradient(points, axis=(0, 1))
-    normal = np.cross(down, across)
+    normal = np.cross(_differences(points, depth > 0, 0), _differences(points, depth > 0, 1))
     length = np.linalg.norm(normal, axis=-1, keepdims=True)
     # Where the surface has no extent (length 0) the viewing ray stands in.
     view = -points / np.maximum(np.linalg.norm(points, axis=-1, keepdims=True), 1e-12)
     normal = np.where(length > 0, normal / np.maximum(length, 1e-300), view)
     facing = np.sign((normal * view).sum(axis=-1, keepdims=True))
     return np.asarray(normal * np.where(facing == 0, 1, facing), dtype=np.float32)
+
+
+def _differences(
+    points: npt.NDArray[np.float64],  # [H, W, 3]
+    valid: npt.NDArray[np.bool_],  # [H, W]
+    axis: int,
+) -> npt.NDArray[np.float64]:
+    """Return the mean of the differences to the valid neighbors before and after, [H, W, 3]; 0 without any."""
+    points, valid = np.moveaxis(points, axis, 0), np.moveaxis(valid, axis, 0)
+    step = np.where((valid[1:] & valid[:-1])[..., None], points[1:] - points[:-1], 0)
+    count = np.zeros(valid.shape)
+    total = np.zeros_like(points)
+    for part in (np.s_[:-1], np.s_[1:]):
+        total[part] += step
+        count[part] += valid[1:] & valid[:-1]
+    return np.moveaxis(total / np.maximum(count, 1)[..., None], 0, axis)

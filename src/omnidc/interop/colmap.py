@@ -5,15 +5,14 @@ A map file is the text "width&height&channels&" followed by little-endian float3
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.errors import FileError, InputError
+from omnidc.errors import InputError
 from omnidc.geometry.surface import depth_normals
-from omnidc.interop.views import View, place_image
+from omnidc.interop.views import PosedView, place_image
 from omnidc.io.files import atomic_path
 
 
@@ -29,22 +28,9 @@ def write_map(
         stream.write(np.ascontiguousarray(planes.transpose(2, 0, 1), dtype="<f4").tobytes())
 
 
-def read_map(path: Path) -> npt.NDArray[np.float32]:
-    """Return a depth map [H, W] or a normal map [H, W, C]."""
-    data = path.read_bytes()
-    match = re.match(rb"(\d+)&(\d+)&(\d+)&", data)
-    if match is None:
-        raise FileError(f"{path} is no COLMAP map: it should start with width&height&channels&.")
-    width, height, channels = (int(number) for number in match.groups())
-    if len(data) - match.end() != 4 * width * height * channels:
-        raise FileError(f"{path} is cut short or too long for {width}x{height}x{channels} numbers.")
-    planes = np.frombuffer(data, "<f4", offset=match.end()).reshape(channels, height, width)
-    return np.ascontiguousarray(planes[0] if channels == 1 else planes.transpose(1, 2, 0), dtype=np.float32)
-
-
 def write_dense(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
 ) -> None:
     """Write images/ and stereo/ (depth and normal maps, fusion.cfg, patch-match.cfg); the model belongs in sparse/."""
     if not views:
@@ -52,11 +38,11 @@ def write_dense(
     for view in views:
         place_image(view, folder / "images")
         depth = view.depth()
-        write_map(folder / "stereo" / "depth_maps" / f"{view.file}.geometric.bin", depth)
+        write_map(folder / "stereo" / "depth_maps" / f"{view.source}.geometric.bin", depth)
         normals = depth_normals(depth, view.intrinsics)
-        write_map(folder / "stereo" / "normal_maps" / f"{view.file}.geometric.bin", normals)
+        write_map(folder / "stereo" / "normal_maps" / f"{view.source}.geometric.bin", normals)
     (folder / "stereo" / "consistency_graphs").mkdir(parents=True, exist_ok=True)
-    files = [view.file for view in views]
+    files = [view.source for view in views]
     for name, lines in (
         ("fusion.cfg", files),
         ("patch-match.cfg", [line for file in files for line in (file, "__auto__, 20")]),

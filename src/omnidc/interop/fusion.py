@@ -13,7 +13,7 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import depth_normals, surface_mask
-from omnidc.interop.views import View, common_unit
+from omnidc.interop.views import PosedView, common_unit
 from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
 
@@ -28,14 +28,14 @@ class Cloud:
     uncertainty: npt.NDArray[np.float32] | None = None  # [N], Laplace scale, unit of the points
 
 
-def agreement(
+def consistent_mask(
     points: npt.NDArray[np.float64],  # [N, 3], world
     depth: npt.NDArray[np.float32],  # [H, W], of the other view
     K: npt.NDArray[np.float64],
     pose: npt.NDArray[np.float64],  # camera to world
     tolerance: float,
 ) -> npt.NDArray[np.bool_]:
-    """Return which points the other view sees at their depth, |z − D(u, v)| ≤ tolerance · D(u, v)."""
+    """Return which points lie at the other view's depth, |z − D(u, v)| ≤ tolerance · D(u, v)."""
     R, t = pose[:3, :3], pose[:3, 3]
     local = (points - t) @ R  # rows: Rᵀ (x − t)
     z = local[:, 2]
@@ -51,7 +51,7 @@ def agreement(
     return seen
 
 
-def neighbours(views: list[View], index: int, count: int) -> list[int]:
+def neighbors(views: list[PosedView], index: int, count: int) -> list[int]:
     """Return the other views nearest in place and direction: those that see the same and can agree or object."""
     centres = np.array([view.pose[:3, 3] for view in views])
     axes = np.array([view.pose[:3, 2] for view in views])
@@ -63,12 +63,12 @@ def neighbours(views: list[View], index: int, count: int) -> list[int]:
 
 
 def fuse(
-    views: list[View],
+    views: list[PosedView],
     tolerance: float = 0.03,  # relative difference of depth that still counts as agreement
     agree: int = 2,  # other views that must agree
-    neighbour_count: int = 10,
+    neighbor_count: int = 10,
     stride: int = 1,  # take every n-th pixel in both directions
-    keep_edges: bool = False,
+    keep_flying_pixels: bool = False,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Cloud:
     """Merge the views' depth maps; a pixel stays when at least `agree` other views see its point at its depth."""
@@ -79,38 +79,38 @@ def fuse(
         )
     common_unit(views)
 
-    @lru_cache(maxsize=2 * neighbour_count + 2)
+    @lru_cache(maxsize=2 * neighbor_count + 2)
     def depth_of(i: int) -> npt.NDArray[np.float32]:
         return views[i].depth()
 
     parts: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8], npt.NDArray[np.float32]]] = []
-    doubts: list[npt.NDArray[np.float32]] = []
+    uncertainties: list[npt.NDArray[np.float32]] = []
     for i, view in enumerate(views):
         depth = depth_of(i)
         keep = np.zeros(depth.shape, dtype=bool)
         keep[::stride, ::stride] = True
-        keep &= (depth > 0) if keep_edges else surface_mask(depth)
+        keep &= (depth > 0) if keep_flying_pixels else surface_mask(depth)
         R, t = view.pose[:3, :3], view.pose[:3, 3]
         points = unproject(depth, view.intrinsics)[keep].astype(np.float64) @ R.T + t
         votes = np.zeros(len(points), dtype=np.int64)
-        for j in neighbours(views, i, neighbour_count):
+        for j in neighbors(views, i, neighbor_count):
             other = views[j]
-            votes += agreement(points, depth_of(j), other.intrinsics, other.pose, tolerance)
+            votes += consistent_mask(points, depth_of(j), other.intrinsics, other.pose, tolerance)
         good = votes >= agree
         normals = depth_normals(depth, view.intrinsics)[keep][good] @ R.T
-        parts.append((points[good], read_image(view.image, turn=False)[keep][good], normals.astype(np.float32)))
+        parts.append((points[good], read_image(view.image, apply_exif=False)[keep][good], normals.astype(np.float32)))
         if view.uncertainty is not None:
-            doubts.append(view.uncertainty()[keep][good])
+            uncertainties.append(view.uncertainty()[keep][good])
         progress(view.name)
     return Cloud(
         np.concatenate([part[0] for part in parts]),
         np.concatenate([part[1] for part in parts]),
         np.concatenate([part[2] for part in parts]),
-        np.concatenate(doubts) if len(doubts) == len(views) else None,
+        np.concatenate(uncertainties) if len(uncertainties) == len(views) else None,
     )
 
 
-def thin(
+def voxel_downsample(
     cloud: Cloud,
     voxel: float,  # edge length, unit of the points
 ) -> Cloud:
@@ -134,13 +134,19 @@ def thin(
 
     normals = mean(cloud.normals)
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-    doubt = None if cloud.uncertainty is None else mean(cloud.uncertainty)[:, 0].astype(np.float32)
-    return Cloud(mean(cloud.points), np.rint(mean(cloud.colors)).astype(np.uint8), normals.astype(np.float32), doubt)
+    uncertainty = None if cloud.uncertainty is None else mean(cloud.uncertainty)[:, 0].astype(np.float32)
+    return Cloud(
+        mean(cloud.points), np.rint(mean(cloud.colors)).astype(np.uint8), normals.astype(np.float32), uncertainty
+    )
 
 
-def pixel_size(views: list[View]) -> float:
+def pixel_size(views: list[PosedView]) -> float:
     """Return the median extent of a pixel on its surface, z / f: a natural voxel."""
-    sizes = [float(np.median(view.depth()[::8, ::8])) / view.intrinsics[0, 0] for view in views[:20]]
+    sizes = []
+    for view in views[:20]:
+        depth = view.depth()[::8, ::8]
+        if (depth > 0).any():
+            sizes.append(float(np.median(depth[depth > 0])) / view.intrinsics[0, 0])
     return float(np.median(sizes))
 
 

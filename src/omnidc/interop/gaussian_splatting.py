@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
-from omnidc.interop.views import View, place_image
+from omnidc.interop.views import PosedView, place_image
 from omnidc.io.depth import write_depth
 from omnidc.io.files import atomic_path
 
@@ -23,23 +23,31 @@ STEPS = 65536.0
 KEPT = 0.9995
 
 
-def inverse_depth_scale(views: list[View]) -> float:
+def inverse_depth_scale(views: list[PosedView]) -> float:
     """Return the scale that all views share: 3DGS distrusts images whose scale is far from the median of the scales."""
-    tops = [float(np.quantile(1.0 / view.depth(), KEPT)) for view in views]
+    tops = []
+    for view in views:
+        depth = view.depth()
+        if (depth > 0).any():
+            tops.append(float(np.quantile(1.0 / depth[depth > 0], KEPT)))
+    if not tops:
+        raise InputError("No frame has a depth to export: the mask or --max-uncertainty dropped all pixels.")
     return max(tops) * STEPS / (STEPS - 1)
 
 
 def encode_inverse_depth(
-    depth: npt.NDArray[np.float32],  # [H, W] > 0
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = none
     scale: float,
 ) -> npt.NDArray[np.uint16]:
-    """Return round(65536 / (depth · scale)), so that stored / 65536 · scale = 1 / depth."""
-    return np.asarray(np.clip(np.rint(STEPS / (depth.astype(np.float64) * scale)), 0, STEPS - 1), dtype=np.uint16)
+    """Return round(65536 / (depth · scale)), so that stored / 65536 · scale = 1 / depth; 0 where there is none."""
+    inverse = np.zeros(depth.shape)
+    np.divide(STEPS / scale, depth, out=inverse, where=depth > 0)
+    return np.clip(np.rint(inverse), 0, STEPS - 1).astype(np.uint16)
 
 
 def write_inria(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
 ) -> None:
     """Write images/, depths/*.png and sparse/0/depth_params.json; train with `-s FOLDER -d depths`."""
     if not views:
@@ -58,7 +66,7 @@ def write_inria(
 
 def write_dn_splatter(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
 ) -> None:
     """Write images/ and mono_depth/<name>_aligned.npy in the unit of the poses (`coolermap` data parser).
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.interop.views import View, common_unit, place_image
+from omnidc.interop.views import PosedView, common_unit, place_image
 from omnidc.io.depth import write_depth
 from omnidc.io.files import atomic_path
 from omnidc.io.pointcloud import write_points
@@ -26,7 +26,7 @@ OPENCV_TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 
 def write_nerfstudio(
     folder: Path,
-    views: list[View],
+    views: list[PosedView],
     points: npt.NDArray[np.float64] | None = None,  # [N, 3], world: where splats start
     colors: npt.NDArray[np.uint8] | None = None,  # [N, 3]
 ) -> Path:
@@ -41,7 +41,7 @@ def write_nerfstudio(
         K = view.intrinsics
         frames.append(
             {
-                "file_path": f"images/{view.file}",
+                "file_path": f"images/{view.source}",
                 "depth_file_path": f"depths/{view.name}.npy",
                 "transform_matrix": (view.pose @ OPENCV_TO_OPENGL).tolist(),
                 "fl_x": K[0, 0],

@@ -1,10 +1,10 @@
-"""`View`: a completed frame with its camera, read from disk when asked for; what the exports for other tools take."""
+"""`PosedView`: a completed frame with its camera; what the exports for other tools take."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,27 +12,48 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
+from omnidc.frame import Unit
 from omnidc.io.files import atomic_path
+from omnidc.pipeline.sinks import StoredFrame
 
 
 @dataclass(frozen=True)
-class View:
-    """One posed result. `file` is the image's name at its source ("left/0001.jpg"), `name` the same without suffix."""
+class PosedView:
+    """One posed result. `source` is the image's name at its source ("left/0001.jpg"), `name` that without suffix."""
 
     name: str
-    file: str
+    source: str
     image: Path  # the photograph at the size of the depth map, free of distortion
-    depth: Callable[[], npt.NDArray[np.float32]]  # [H, W] > 0
+    depth: Callable[[], npt.NDArray[np.float32]]  # [H, W], 0 = none
     intrinsics: npt.NDArray[np.float64]  # [3, 3], pixel centres at integers
     pose: npt.NDArray[np.float64]  # [4, 4], camera to world, OpenCV axes
     size: tuple[int, int]  # height, width
-    unit: str = "m"
+    unit: Unit = Unit.METERS
     uncertainty: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W] > 0
 
 
-def place_image(view: View, folder: Path) -> None:
-    """Put the view's photograph into `folder` under its file name, as a hard link where the disk allows."""
-    target = folder / view.file
+def posed_views(results: Iterable[StoredFrame]) -> list[PosedView]:
+    """Return the results with a camera and a pose."""
+    return [
+        PosedView(
+            stored.name,
+            stored.source,
+            stored.image,
+            stored.depth,
+            stored.intrinsics,
+            stored.pose,
+            stored.size,
+            stored.unit,
+            stored.uncertainty,
+        )
+        for stored in results
+        if stored.pose is not None and stored.intrinsics is not None
+    ]
+
+
+def place_image(view: PosedView, folder: Path) -> None:
+    """Put the view's photograph into `folder` under its source name, as a hard link where the disk allows."""
+    target = folder / view.source
     with atomic_path(target) as temporary:
         temporary.unlink()
         try:
@@ -41,9 +62,9 @@ def place_image(view: View, folder: Path) -> None:
             shutil.copyfile(view.image, temporary)
 
 
-def common_unit(views: list[View]) -> str:
+def common_unit(views: list[PosedView]) -> Unit:
     """Return the unit that all views share."""
     units = {view.unit for view in views}
     if len(units) > 1:
         raise InputError(f"The frames are in different units ({', '.join(sorted(units))}); export them one by one.")
-    return units.pop() if units else "m"
+    return units.pop() if units else Unit.METERS

@@ -87,7 +87,7 @@ def read_table(path: Path) -> dict[str, Any]:
     return table
 
 
-def camera_of(table: dict[str, Any], path: Path) -> Calibration:
+def parse_camera(table: dict[str, Any], path: Path) -> Calibration:
     """Return the camera that a table describes (without the other sensor)."""
     try:
         if "K" in table:
@@ -118,7 +118,7 @@ def camera_of(table: dict[str, Any], path: Path) -> Calibration:
 def sensor_calibration(path: Path, sensor: str = "lidar") -> Calibration:
     """Read our own YAML or JSON with `camera_from_<sensor>` or `<sensor>_from_camera`."""
     table = read_table(path)
-    result = camera_of(table, path)
+    result = parse_camera(table, path)
     forward, backward = f"camera_from_{sensor}", f"{sensor}_from_camera"
     if forward in table:
         result.camera_from_sensor = rigid(table[forward], f"{forward} in {path}")

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
+from omnidc.frame import Unit
 from omnidc.io.files import atomic_path
 
 Array = npt.NDArray[Any]
@@ -28,9 +29,6 @@ StrPath = str | os.PathLike[str]
 
 # Our PNGs carry their scale in a text chunk of this name, so that reading one back needs no guess.
 SCALE_KEY = "depth-scale"
-
-# The unit of numbers that only the user knows the meaning of.
-UNKNOWN_UNIT = "input's unit"
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class DepthFile:
     depth: npt.NDArray[np.float32]  # [H, W] >= 0, 0 = no measurement
     note: str  # which scale was taken, and why; half a sentence for the sanity line
     scale: float  # what the stored numbers were divided by
-    unit: str  # "m", or UNKNOWN_UNIT where only the user knows it
+    unit: Unit
     invalid: int = 0  # how many NaN and infinite values were turned into 0
 
 
@@ -205,11 +203,15 @@ def read_depth(path: StrPath, scale: float | None = None) -> DepthFile:
     raw = _read_raw(path)
     values = as_map(raw.values, str(path))
     if scale is not None:
-        guess, note, unit = float(scale), f"stored numbers ÷ {scale:g}, as asked", "m" if scale > 1 else UNKNOWN_UNIT
+        guess, note, unit = (
+            float(scale),
+            f"stored numbers ÷ {scale:g}, as asked",
+            Unit.METERS if scale > 1 else Unit.UNKNOWN,
+        )
     elif raw.scale is not None:
-        guess, note, unit = raw.scale, f"metres, stored × {raw.scale:g} as the file itself says", "m"
+        guess, note, unit = raw.scale, f"metres, stored × {raw.scale:g} as the file itself says", Unit.METERS
     elif values.dtype.kind == "f":
-        guess, note, unit = 1.0, "floating-point file, taken as it is", UNKNOWN_UNIT
+        guess, note, unit = 1.0, "floating-point file, taken as it is", Unit.UNKNOWN
     else:
         guess, note, unit = guess_scale(values, path)
     depth, invalid = clean_depth(values, guess, str(path))
@@ -280,29 +282,29 @@ _NAMES: tuple[tuple[str, float, str], ...] = (
 )
 
 
-def guess_scale(values: Array, path: Path) -> tuple[float, str, str]:
+def guess_scale(values: Array, path: Path) -> tuple[float, str, Unit]:
     """Scale of integer depth, the reason, and the unit: by name, then by size, then by what depth cameras can see."""
     hint = "; give --depth-scale if that is wrong"
     name = "/".join(path.parts[-5:]).lower()
     for pattern, scale, dataset in _NAMES:
         if re.search(pattern, name):
-            return scale, f"metres, stored × {scale:g} as in {dataset}, going by the path{hint}", "m"
+            return scale, f"metres, stored × {scale:g} as in {dataset}, going by the path{hint}", Unit.METERS
     height, width = values.shape
     if 350 <= height <= 376 and 1200 <= width <= 1242:
         if values.max() == 65535:
-            return 100.0, f"metres, stored × 100 as in Virtual KITTI, going by size and sky{hint}", "m"
-        return 256.0, f"metres, stored × 256 as in KITTI, going by the image size{hint}", "m"
+            return 100.0, f"metres, stored × 100 as in Virtual KITTI, going by size and sky{hint}", Unit.METERS
+        return 256.0, f"metres, stored × 256 as in KITTI, going by the image size{hint}", Unit.METERS
     measured = values[values > 0]
     middle = float(np.median(measured)) if measured.size else 0.0
     if middle > 10_000:
         return (
             5000.0,
             f"metres, stored × 5000 as in TUM RGB-D, since millimetres would be {middle / 1000:.0f} m{hint}",
-            "m",
+            Unit.METERS,
         )
     if 0 < middle < 50 and path.suffix.lower() in (".npy", ".npz"):
-        return 1.0, f"whole numbers as small as {middle:g}, taken as they are{hint}", UNKNOWN_UNIT
-    return 1000.0, f"metres, stored as millimetres like depth cameras do{hint}", "m"
+        return 1.0, f"whole numbers as small as {middle:g}, taken as they are{hint}", Unit.UNKNOWN
+    return 1000.0, f"metres, stored as millimetres like depth cameras do{hint}", Unit.METERS
 
 
 # --- writing ------------------------------------------------------------------------------------------------------

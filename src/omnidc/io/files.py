@@ -14,11 +14,12 @@ from omnidc.errors import FileError, OmnidcError
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path` with the same suffix; rename it to `path` when the block ends well.
 
     When the block raises, the temporary file is removed and an older `path` stays as it was. A folder that is
-    missing is created. Failures of the file system (no permission, disk full) become a `FileError`.
+    missing is created. Failures of the file system (no permission, disk full) become a `FileError`. `durable`: the
+    content is on the disk before the rename, and the rename before this returns, whatever the power supply does.
     """
     target = Path(path)
     temporary: Path | None = None
@@ -32,13 +33,26 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.fchmod(descriptor, 0o666 & ~umask)
         os.close(descriptor)
         yield temporary
+        if durable:
+            sync(temporary)
         temporary.replace(target)
+        if durable:
+            sync(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place with -o or free some space.") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -53,6 +67,7 @@ def broken_file(path: Path, what: str) -> Iterator[None]:
         raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
 
 
-def write_json(path: Path, data: Any) -> None:
-    with atomic_path(path) as temporary:
+def write_json(path: Path, data: Any, durable: bool = False) -> None:
+    """Write data as indented JSON."""
+    with atomic_path(path, durable) as temporary:
         temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

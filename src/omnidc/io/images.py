@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.files import atomic_path
@@ -18,8 +19,8 @@ Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
-def read_image(path: str | os.PathLike[str], *, turn: bool = True) -> npt.NDArray[np.uint8]:
-    """Read a photograph. turn: follow the camera's orientation tag (EXIF), as viewers do."""
+def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.NDArray[np.uint8]:
+    """Read a photograph. apply_exif: follow the camera's orientation tag (EXIF), as viewers do."""
     from PIL import Image, ImageOps
 
     path = Path(path)
@@ -32,7 +33,7 @@ def read_image(path: str | os.PathLike[str], *, turn: bool = True) -> npt.NDArra
             warnings.simplefilter("ignore")
             with Image.open(path) as picture:
                 picture.load()
-                return from_pil(ImageOps.exif_transpose(picture) if turn else picture)
+                return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except PermissionError as error:
@@ -87,7 +88,7 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 def read_photo(path: Path) -> Picture:
     """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
-    return np.array(read_image(path, turn=False))  # a copy: arrays of Pillow cannot be written to
+    return np.array(read_image(path, apply_exif=False))  # a copy: arrays of Pillow cannot be written to
 
 
 def find_images(folder: Path, pattern: str = "*") -> list[Path]:
@@ -95,22 +96,27 @@ def find_images(folder: Path, pattern: str = "*") -> list[Path]:
     if not folder.is_dir():
         raise FileError(f"There is no folder {folder}; check the path.")
     found = [path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES]
-    return sorted(found, key=lambda path: natural(path.name))
+    return natsorted(found, key=lambda path: path.name)
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """Sort key under which frame2 comes before frame10."""
-    parts: list[tuple[int, int, str]] = []
-    digits = ""
-    for letter in name + "\0":
-        if letter.isdecimal():
-            digits += letter
-            continue
-        if digits:
-            parts.append((0, int(digits), ""))
-            digits = ""
-        parts.append((1, 0, letter))
-    return parts
+def read_mask(path: Path, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return a mask [H, W]; black pixels are False, which means ignored."""
+    return as_mask(read_image(path, apply_exif=False), shape, str(path))
+
+
+def as_mask(values: npt.NDArray[Any], shape: tuple[int, int], name: str) -> npt.NDArray[np.bool_]:
+    """Return [H, W] or [H, W, C] numbers as a mask: all-zero pixels are False. `name` is for the sentence."""
+    kept = np.asarray(values.astype(bool).any(axis=2) if values.ndim == 3 else values.astype(bool))
+    if kept.shape != shape:
+        sizes = "x".join(map(str, kept.shape[::-1]))
+        raise InputError(f"{name} is {sizes} but its image is {shape[1]}x{shape[0]}: give a mask of the image's size.")
+    return kept
+
+
+def find_mask(masks: Path, image: str) -> Path | None:
+    """Return the mask of an image by COLMAP's convention (`MASKS/left/0001.jpg.png`); None where there is none."""
+    path = masks / f"{image}.png"
+    return path if path.is_file() else None
 
 
 def write_picture(path: Path, picture: Picture) -> None:

@@ -64,10 +64,8 @@ def _npy(path: Path) -> Array:
 
 
 def _ply(path: Path) -> Array:
-    try:
-        import plyfile
-    except ImportError as error:
-        raise MissingExtraError("plyfile", "lidar", "Reading .ply files") from error
+    import plyfile
+
     try:
         vertex: Any = plyfile.PlyData.read(str(path))["vertex"]
         return np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
@@ -189,6 +187,8 @@ def write_points(
     comment: str = "omnidc",
 ) -> None:
     """Write a binary PLY with whatever is known of each point."""
+    import plyfile
+
     fields: list[tuple[str, str, npt.NDArray[np.generic]]] = [
         (axis, "<f4", points[:, i]) for i, axis in enumerate("xyz")
     ]
@@ -201,11 +201,9 @@ def write_points(
     table = np.empty(len(points), dtype=[(name, kind) for name, kind, _ in fields])
     for name, _, values in fields:
         table[name] = values
-    lines = ["ply", "format binary_little_endian 1.0", f"comment {comment}", f"element vertex {len(points)}"]
-    lines += [f"property {'float' if kind == '<f4' else 'uchar'} {name}" for name, kind, _ in fields]
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        stream.write(("\n".join([*lines, "end_header"]) + "\n").encode("ascii"))
-        stream.write(table.tobytes())
+    vertices = plyfile.PlyElement.describe(table, "vertex")
+    with atomic_path(path) as temporary:
+        plyfile.PlyData([vertices], byte_order="<", comments=[comment]).write(str(temporary))
 
 
 def write_ply(
@@ -215,13 +213,13 @@ def write_ply(
     colors: npt.NDArray[np.uint8],  # [H, W, 3]
     uncertainty: npt.NDArray[np.float32] | None = None,  # [H, W], Laplace scale, unit of the depth
     *,
-    keep_edges: bool = False,
+    keep_flying_pixels: bool = False,
 ) -> int:
     """Write a depth map as points with colours, normals and uncertainty; return their number.
 
     The frame is the camera's: x right, y down, z forward.
     """
-    keep = kept_pixels(depth, keep_edges)
+    keep = kept_pixels(depth, keep_flying_pixels)
     write_points(
         path,
         unproject(depth, intrinsics)[keep],

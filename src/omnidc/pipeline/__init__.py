@@ -1,7 +1,55 @@
-"""What users call: `load` a network, `complete` a view, keep the `Completion`."""
+"""What users call: `load` a network, `complete` a view, keep the `Completion`; whole sources into sinks."""
 
-from omnidc.pipeline.completer import DepthCompleter, DepthStream, complete, default_model, load
-from omnidc.pipeline.completion import Completion
-from omnidc.pipeline.prepare import Inputs, prepare
+from __future__ import annotations
 
-__all__ = ["Completion", "DepthCompleter", "DepthStream", "Inputs", "complete", "default_model", "load", "prepare"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from omnidc.pipeline.options import CompleteOptions
+
+if TYPE_CHECKING:
+    from omnidc.pipeline.completer import DepthCompleter, DepthStream, complete, default_model, load
+    from omnidc.pipeline.completion import Completion
+    from omnidc.pipeline.prepare import make_frame
+    from omnidc.pipeline.sinks import FolderSink, Sink
+    from omnidc.pipeline.source import complete_source
+
+__all__ = [
+    "CompleteOptions",
+    "Completion",
+    "DepthCompleter",
+    "DepthStream",
+    "FolderSink",
+    "Sink",
+    "complete",
+    "complete_source",
+    "default_model",
+    "load",
+    "make_frame",
+]
+
+# Fetched at first use: the command line reads options and must not wait for torch.
+_HOMES = {
+    "Completion": "completion",
+    "DepthCompleter": "completer",
+    "DepthStream": "completer",
+    "FolderSink": "sinks",
+    "Sink": "sinks",
+    "complete": "completer",
+    "complete_source": "source",
+    "default_model": "completer",
+    "load": "completer",
+    "make_frame": "prepare",
+}
+_OLD_NAMES = {"prepare": "make_frame"}  # for one release
+
+
+def __getattr__(name: str) -> Any:
+    name = _OLD_NAMES.get(name, name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"omnidc.pipeline.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'omnidc.pipeline' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

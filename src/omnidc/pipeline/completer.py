@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import inspect
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import cv2
 import numpy as np
@@ -16,7 +17,8 @@ from PIL import Image
 from torch import Tensor
 
 from omnidc.errors import ConfigError, ConvergenceError, InputError
-from omnidc.geometry.rasterize import move_points
+from omnidc.frame import Frame, Unit
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.network.checkpoint import PACKAGED, load_network
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
@@ -24,11 +26,10 @@ from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
 from omnidc.pipeline.legacy.keep import draw_near, pass_through
 from omnidc.pipeline.legacy.sharpen import sharpen
-from omnidc.pipeline.prepare import Inputs, prepare
+from omnidc.pipeline.options import CompleteOptions, TileOption
+from omnidc.pipeline.prepare import make_frame
 from omnidc.pipeline.tiles import AUTO_PIXELS, TILE, Output, run
 
-KeepInput = Literal["soft", "hard"]
-Tile = int | Literal["auto"] | None
 ImageLike = str | os.PathLike[str] | npt.NDArray[Any] | Tensor | Image.Image
 DepthLike = ImageLike | None
 
@@ -44,20 +45,10 @@ class DepthCompleter:
         self.name = name or type(network).__name__
 
     @overload
-    def complete(
-        self,
-        image: ImageLike,
-        sparse: DepthLike,
-        intrinsics: Any = None,
-        *,
-        keep_input: KeepInput = "soft",
-        max_long_side: int | None = None,
-        tile: Tile = "auto",
-        depth_scale: float | None = None,
-        ray_depth: bool = False,
-        resize_sparse: bool = False,
-        far: float | None = None,
-    ) -> Completion: ...
+    def complete(self, image: Frame, sparse: CompleteOptions | None = None) -> Completion: ...
+
+    @overload
+    def complete(self, image: ImageLike, sparse: DepthLike, intrinsics: Any = None, **keywords: Any) -> Completion: ...
 
     @overload
     def complete(
@@ -65,84 +56,59 @@ class DepthCompleter:
         image: list[Any] | tuple[Any, ...],
         sparse: list[Any] | tuple[Any, ...],
         intrinsics: Any = None,
-        *,
-        keep_input: KeepInput = "soft",
-        max_long_side: int | None = None,
-        tile: Tile = "auto",
-        depth_scale: float | None = None,
-        ray_depth: bool = False,
-        resize_sparse: bool = False,
-        far: float | None = None,
+        **keywords: Any,
     ) -> list[Completion]: ...
 
     def complete(
-        self,
-        image: Any,
-        sparse: Any,
-        intrinsics: Any = None,
-        *,
-        keep_input: KeepInput = "soft",
-        max_long_side: int | None = None,
-        tile: Tile = "auto",
-        depth_scale: float | None = None,
-        ray_depth: bool = False,
-        resize_sparse: bool = False,
-        far: float | None = None,
+        self, image: Any, sparse: Any = None, intrinsics: Any = None, **keywords: Any
     ) -> Completion | list[Completion]:
         """Complete one view into a `Completion`, or lists of images and sparse maps into a list of them.
 
-        image: path, Pillow image, array or tensor; grey, RGB or RGBA, 8 or 16 bits or floats in [0, 1].
-        sparse: path, array or tensor [H, W] of z-depth in any unit, 0 = no measurement; None = no points at all.
-        intrinsics: fx, fy, cx, cy or 3×3, for points and for ray_depth; for a list of views one, or a list of them.
-        keep_input: "soft" lets the network overrule measurements; "hard" makes the result pass through all of them.
-        max_long_side: larger images are computed at this size, and the result is brought back to theirs. None: what
-            suits the network (960 for "compact", which was trained on small pictures; no limit for the paper's).
-        tile: "auto" runs images above 2.1 megapixels in tiles of 1024 pixels; a number sets the side; None never tiles.
-        depth_scale: what stored depth is divided by; None = guessed for integer files, 1 otherwise.
-        ray_depth: `sparse` holds distances along the ray, not z-depth.
-        resize_sparse: move the points to the image's pixels when only the resolution differs.
-        far: largest depth in the result.
+        `complete(frame, options)` takes a `Frame` and `CompleteOptions`. `complete(image, sparse, intrinsics)` takes
+        paths, arrays or tensors; its keywords are the fields of `CompleteOptions` and those of `make_frame`. For lists
+        of views `intrinsics` is one camera, or a list of them.
         """
-        options: dict[str, Any] = {"depth_scale": depth_scale, "ray_depth": ray_depth, "resize_sparse": resize_sparse}
+        if isinstance(image, Frame):
+            return self.complete_frames([image], sparse)[0]
+        options, reading = CompleteOptions.split_keywords(keywords)
         if not isinstance(image, list | tuple):
-            inputs = [prepare(image, sparse, intrinsics, **options)]
-            return self.complete_inputs(inputs, keep_input, max_long_side, tile, far)[0]
+            return self.complete_frames([read_frame(image, sparse, intrinsics, reading)], options)[0]
         if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
             raise InputError("A list of images needs a list of as many sparse maps.")
         cameras = intrinsics if _one_each(intrinsics, len(image)) else [intrinsics] * len(image)
-        inputs = [prepare(*one, **options) for one in zip(image, sparse, cameras)]
-        return self.complete_inputs(inputs, keep_input, max_long_side, tile, far)
+        frames = [read_frame(*one, reading) for one in zip(image, sparse, cameras)]
+        return self.complete_frames(frames, options)
+
+    def complete_frames(self, frames: Sequence[Frame], options: CompleteOptions | None = None) -> list[Completion]:
+        """Complete several frames; images of one size run together."""
+        return [result for result, _ in self._run(frames, options or CompleteOptions())]
 
     def complete_inputs(
         self,
-        inputs: Sequence[Inputs],
-        keep_input: KeepInput = "soft",
+        inputs: Sequence[Frame],
+        keep_input: Any = "soft",
         max_long_side: int | None = None,
-        tile: Tile = "auto",
+        tile: TileOption = "auto",
         far: float | None = None,
     ) -> list[Completion]:
-        """`complete` for views that `prepare` has already checked; images of one size run together."""
-        return [result for result, _ in self._run(inputs, keep_input, max_long_side, tile, far)]
+        """Call `complete_frames`; the old name, for one release."""
+        return self.complete_frames(inputs, CompleteOptions(keep_input, max_long_side, tile, far))
 
     def _run(
         self,
-        inputs: Sequence[Inputs],
-        keep_input: KeepInput,
-        max_long_side: int | None,
-        tile: Tile,
-        far: float | None,
+        frames: Sequence[Frame],
+        options: CompleteOptions,
         start: Tensor | None = None,  # [1, 1, h, w], for a single view
     ) -> list[tuple[Completion, Tensor]]:
         """Each result with its log depth [1, 1, h, w], the start for a next frame."""
-        _check_options(keep_input, max_long_side, tile, far)
-        longest = self.network.longest if max_long_side is None else max_long_side
-        small = [_shrink(one, longest) for one in inputs]
+        longest = self.network.longest if options.max_long_side is None else options.max_long_side
+        small = [_shrink(frame, longest) for frame in frames]
         groups: dict[tuple[int, int], list[int]] = {}
         for k, (_, sparse) in enumerate(small):
             groups.setdefault((sparse.shape[0], sparse.shape[1]), []).append(k)
         results: dict[int, tuple[Completion, Tensor]] = {}
         for (height, width), members in groups.items():
-            side = _tile_side(tile, height * width)
+            side = _tile_side(options.tile, height * width)
             size = 1 if side is not None else max(1, min(BATCH, AUTO_PIXELS // (height * width)))
             for first in range(0, len(members), size):
                 batch = members[first : first + size]
@@ -150,9 +116,9 @@ class DepthCompleter:
                 points = torch.stack([torch.from_numpy(small[k][1])[None] for k in batch])
                 output = run(self.network, pictures, points, start, side)
                 for position, k in enumerate(batch):
-                    result = self._finish(inputs[k], small[k][0], output, position, keep_input, far, side)
+                    result = self._finish(frames[k], small[k][0], output, position, options, side)
                     results[k] = result, output.log_depth[position : position + 1]
-        return [results[k] for k in range(len(inputs))]
+        return [results[k] for k in range(len(frames))]
 
     def stream(self) -> DepthStream:
         """A completer for video: each solve starts from the last frame's solution."""
@@ -160,44 +126,50 @@ class DepthCompleter:
 
     def _finish(
         self,
-        given: Inputs,
+        frame: Frame,
         picture: npt.NDArray[np.uint8],  # [h, w, 3], what the network saw
         output: Output,
         position: int,
-        keep_input: KeepInput,
-        far: float | None,
+        options: CompleteOptions,
         side: int | None,
     ) -> Completion:
+        sparse = frame.measurements()
         depth = output.depth[position, 0].float().numpy()
         scale = None if output.scale is None else output.scale[position, 0].float().numpy()
         if not np.isfinite(depth).all():
             raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
         cells = output.confidence[position, 0].float().numpy()
-        confidence = np.full(given.sparse.shape, np.nan, np.float32)
-        rows, columns = np.nonzero(given.sparse > 0)
-        (H, W), (h, w) = given.sparse.shape, picture.shape[:2]
-        y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `move_points` does
+        confidence = np.full(sparse.shape, np.nan, np.float32)
+        rows, columns = np.nonzero(sparse > 0)
+        (H, W), (h, w) = sparse.shape, picture.shape[:2]
+        y, x = (rows + 0.5) * h / H, (columns + 0.5) * w / W  # as `resize_sparse_nearest` does
         confidence[rows, columns] = cells[(y / output.stride).astype(int), (x / output.stride).astype(int)]
 
         tiny = np.finfo(np.float32).tiny
         depth = np.maximum(depth, tiny)
-        trusted = np.zeros_like(given.sparse)
-        if keep_input == "soft" and self.network.trusted is not None:
-            trusted = np.where(confidence > self.network.trusted, given.sparse, np.float32(0))
-        points = move_points(trusted, (h, w))
+        trusted = np.zeros_like(sparse)
+        if options.keep_input == "soft" and self.network.trusted is not None:
+            trusted = np.where(confidence > self.network.trusted, sparse, np.float32(0))
+        points = resize_sparse_nearest(trusted, (h, w))
         depth = draw_near(depth, points)
         for _ in range(SHARPENED if self.network.sharpen else 0):
             # Among depths that are right already a median chooses better; and it moves what had been drawn near.
             depth = draw_near(sharpen(depth, picture, points > 0), points)
-        depth = enlarge_depth(depth, given.image)
+        depth = enlarge_depth(depth, frame.image)
         if scale is not None:
-            scale = enlarge(np.maximum(scale, tiny), given.sparse.shape)
-        if keep_input == "hard":
-            depth = pass_through(depth, given.sparse)
-        if far is not None:
-            depth = np.minimum(depth, np.float32(far))
+            scale = enlarge(np.maximum(scale, tiny), sparse.shape)
+        if options.keep_input == "hard":
+            depth = pass_through(depth, sparse)
+        if options.clip_depth is not None:
+            depth = np.minimum(depth, np.float32(options.clip_depth))
+        if options.max_uncertainty is not None:
+            if scale is None:
+                raise ConfigError(f"The model {self.name} gives no uncertainty: leave out max_uncertainty.")
+            depth = np.where(scale <= options.max_uncertainty * depth, depth, np.float32(0))
+        if frame.mask is not None:
+            depth = np.where(frame.mask, depth, np.float32(0))
 
-        warnings = list(given.warnings)
+        warnings = [*frame.warnings]
         if not bool(output.info.converged[position]):
             residual = float(output.info.residuals[-1, position])
             warnings.append(f"The integrator stopped early, at a relative residual of {residual:.0e}: use with care.")
@@ -205,15 +177,15 @@ class DepthCompleter:
             depth=depth,
             uncertainty=scale,
             input_confidence=confidence,
-            sparse=given.sparse,
-            image=given.image,
-            intrinsics=given.intrinsics,
-            unit=given.unit if len(rows) else "relative",
-            warnings=warnings,
+            sparse=sparse,
+            image=frame.image,
+            intrinsics=frame.intrinsics,
+            unit=frame.unit if len(rows) else Unit.RELATIVE,
+            warnings=tuple(warnings),
             details={
                 "model": self.name,
-                "keep_input": keep_input,
-                "unit_reason": given.note,
+                "keep_input": options.keep_input,
+                "unit_reason": frame.unit_reason,
                 "computed_width": w,
                 "computed_height": h,
                 "tile": side,
@@ -228,25 +200,15 @@ class DepthStream:
     def __init__(self, completer: DepthCompleter) -> None:
         self.completer = completer
         self._start: Tensor | None = None
-        self._size: tuple[int, ...] = ()
+        self._size: tuple[object, ...] = ()
 
-    def complete(
-        self,
-        image: Any,
-        sparse: Any,
-        intrinsics: Any = None,
-        *,
-        keep_input: KeepInput = "soft",
-        max_long_side: int | None = None,
-        tile: Tile = "auto",
-        far: float | None = None,
-        **options: Any,
-    ) -> Completion:
+    def complete(self, image: Any, sparse: Any, intrinsics: Any = None, **keywords: Any) -> Completion:
         """As `DepthCompleter.complete`, one frame at a time. A frame of another size starts afresh."""
-        given = prepare(image, sparse, intrinsics, **options)
-        size = (*given.sparse.shape, max_long_side or 0, -1 if tile is None else 0 if tile == "auto" else tile)
+        options, reading = CompleteOptions.split_keywords(keywords)
+        frame = read_frame(image, sparse, intrinsics, reading)
+        size = (frame.height, frame.width, options.max_long_side, options.tile)
         start = self._start if size == self._size else None
-        [(result, self._start)] = self.completer._run([given], keep_input, max_long_side, tile, far, start)
+        [(result, self._start)] = self.completer._run([frame], options, start)
         self._size = size
         return result
 
@@ -270,6 +232,16 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
 def default_model() -> str:
     """ "compact" where its weights are installed, else "harmonic"."""
     return "compact" if PACKAGED["compact"].is_file() else "harmonic"
+
+
+def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any]) -> Frame:
+    """Call `make_frame`; a keyword that it lacks gets a sentence."""
+    known = list(inspect.signature(make_frame).parameters)[3:]
+    for keyword in keywords:
+        if keyword not in known:
+            names = ", ".join([*(each.name for each in fields(CompleteOptions)), *known])
+            raise ConfigError(f"There is no option {keyword!r}: choose from {names}.")
+    return make_frame(image, sparse, intrinsics, **keywords)
 
 
 _LOADED: dict[tuple[str, str], DepthCompleter] = {}
@@ -301,17 +273,6 @@ def _device(name: str) -> torch.device:
         raise ConfigError(f'The device {name!r} cannot be used here: take "cpu" or "auto".') from error
 
 
-def _check_options(keep_input: str, max_long_side: int | None, tile: Tile, far: float | None) -> None:
-    if keep_input not in ("soft", "hard"):
-        raise ConfigError(f'keep_input is "soft" or "hard", not {keep_input!r}.')
-    if max_long_side is not None and max_long_side < 1:
-        raise ConfigError(f"max_long_side is a positive number of pixels, not {max_long_side}.")
-    if tile is not None and tile != "auto" and not (isinstance(tile, int) and tile > 0):
-        raise ConfigError(f'tile is "auto", None or a positive number of pixels, not {tile!r}.')
-    if far is not None and not (math.isfinite(far) and far > 0):
-        raise ConfigError(f"far is a positive depth, not {far}.")
-
-
 def _one_each(intrinsics: Any, views: int) -> bool:
     """Is this a list with a camera for each view, rather than one camera written as a list?"""
     if not isinstance(intrinsics, list | tuple) or len(intrinsics) != views:
@@ -322,7 +283,7 @@ def _one_each(intrinsics: Any, views: int) -> bool:
         return True
 
 
-def _tile_side(tile: Tile, pixels: int) -> int | None:
+def _tile_side(tile: TileOption, pixels: int) -> int | None:
     if tile == "auto":
         return TILE if pixels > AUTO_PIXELS else None
     return tile
@@ -333,11 +294,11 @@ def _image_tensor(image: npt.NDArray[np.uint8]) -> Tensor:
     return torch.from_numpy(image).permute(2, 0, 1).float().div_(255)
 
 
-def _shrink(given: Inputs, max_long_side: int | None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
-    height, width = given.sparse.shape
+def _shrink(frame: Frame, max_long_side: int | None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+    height, width, sparse = frame.height, frame.width, frame.measurements()
     if max_long_side is None or max(height, width) <= max_long_side:
-        return given.image, given.sparse
+        return frame.image, sparse
     factor = max_long_side / max(height, width)
     size = max(1, round(width * factor)), max(1, round(height * factor))
-    picture = np.asarray(cv2.resize(given.image, size, interpolation=cv2.INTER_AREA), np.uint8)
-    return picture, move_points(given.sparse, size[::-1])
+    picture = np.asarray(cv2.resize(frame.image, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return picture, resize_sparse_nearest(sparse, size[::-1])

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
+from omnidc.frame import Unit
 from omnidc.geometry.camera import check_intrinsics, unproject
-from omnidc.geometry.surface import surface_mask
+from omnidc.geometry.surface import kept_pixels
 from omnidc.io.depth import CODECS, write_depth
 from omnidc.io.files import atomic_path, write_json
 from omnidc.io.mesh import write_glb
@@ -30,14 +31,15 @@ CLOUD_SUFFIXES = (".ply", ".glb")
 class Completion:
     """Dense depth of one view. Maps have the size of the image that was given.
 
-    depth: float32 [H, W] > 0, z-depth in the unit of the input; relative, around 1, where `relative` is True.
+    depth: float32 [H, W] > 0, z-depth in the unit of the input; relative, around 1, where `relative` is True. 0 where
+        the frame's mask or `max_uncertainty` dropped a pixel.
     uncertainty: float32 [H, W] > 0, Laplace scale b of the depth in the same unit, so that |error| ≤ b ln 20 holds for
         95 % of the pixels of a calibrated network; None where the network has no such head.
-    input_confidence: float32 [H, W] in [0, 1], how far the network trusted each measurement; NaN where there is none.
+    input_confidence: float32 [H, W] in [0, 1], the confidence in each measurement; NaN where there is none.
     sparse: float32 [H, W], the measurements as they were used (z-depth, 0 = none).
     image: uint8 [H, W, 3], RGB.
     intrinsics: float64 [3, 3] or None.
-    unit: "m", "input's unit" where only the user knows it, or "relative".
+    unit: of the depth.
     warnings: what the user should know, each a sentence.
     details: what happened (model, solver iterations, tile); goes into the metadata.
     """
@@ -48,27 +50,29 @@ class Completion:
     sparse: FloatMap
     image: npt.NDArray[np.uint8]
     intrinsics: npt.NDArray[np.float64] | None = None
-    unit: str = "m"
-    warnings: list[str] = field(default_factory=list)
+    unit: Unit = Unit.METERS
+    warnings: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def relative(self) -> bool:
         """True when there was no measurement, so that the scale is arbitrary."""
-        return self.unit == "relative"
+        return self.unit == Unit.RELATIVE
 
     @property
     def residual(self) -> FloatMap:
-        """Result minus measurement, [H, W]; NaN where there is no measurement."""
-        return np.where(self.sparse > 0, self.depth - self.sparse, np.nan).astype(np.float32)
+        """Result minus measurement, [H, W]; NaN where there is no measurement, or no result."""
+        return np.where((self.sparse > 0) & (self.depth > 0), self.depth - self.sparse, np.nan).astype(np.float32)
 
-    def points(self, intrinsics: Any = None, *, keep_edges: bool = False) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
+    def points(
+        self, intrinsics: Any = None, *, keep_flying_pixels: bool = False
+    ) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
         """Points [N, 3] in the camera's frame (x right, y down, z forward) and their colours [N, 3].
 
-        Flying pixels at depth edges are left out unless `keep_edges`.
+        Flying pixels at depth edges are left out unless `keep_flying_pixels`.
         """
         camera = self._camera(intrinsics)
-        keep = np.ones(self.depth.shape, bool) if keep_edges else surface_mask(self.depth)
+        keep = kept_pixels(self.depth, keep_flying_pixels)
         return unproject(self.depth, camera)[keep], self.image[keep]
 
     def preview(self) -> npt.NDArray[np.uint8]:
@@ -79,13 +83,13 @@ class Completion:
         """Numbers that belong to the files, ready for JSON."""
         from omnidc import __version__
 
-        measured = self.sparse > 0
+        measured = (self.sparse > 0) & (self.depth > 0)
         data: dict[str, Any] = {
             "omnidc": __version__,
             "width": self.depth.shape[1],
             "height": self.depth.shape[0],
-            "unit": self.unit,
-            "points": int(measured.sum()),
+            "unit": self.unit.value,
+            "points": int((self.sparse > 0).sum()),
             "depth": _range(self.depth),
             **self.details,
         }
@@ -103,7 +107,9 @@ class Completion:
             data["intrinsics"] = self.intrinsics.tolist()
         return {**data, "warnings": list(self.warnings)}
 
-    def save(self, path: str | os.PathLike[str], *, scale: float | None = None, keep_edges: bool = False) -> Path:
+    def save(
+        self, path: str | os.PathLike[str], *, scale: float | None = None, keep_flying_pixels: bool = False
+    ) -> Path:
         """Write one file by its suffix and return its path.
 
         npy, npz, png (16 bits, × scale), exr, pfm, tiff: depth. ply, glb: points or surface (needs intrinsics).
@@ -114,9 +120,16 @@ class Completion:
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
             _write_picture(path, self.preview())
         elif suffix == ".ply":
-            write_ply(path, self.depth, self._camera(None), self.image, self.uncertainty, keep_edges=keep_edges)
+            write_ply(
+                path,
+                self.depth,
+                self._camera(None),
+                self.image,
+                self.uncertainty,
+                keep_flying_pixels=keep_flying_pixels,
+            )
         elif suffix == ".glb":
-            write_glb(path, self.depth, self._camera(None), self.image, keep_edges=keep_edges)
+            write_glb(path, self.depth, self._camera(None), self.image, keep_flying_pixels=keep_flying_pixels)
         elif suffix == ".json":
             write_json(path, self.metadata())
         elif suffix in CODECS:
@@ -169,5 +182,9 @@ def _write_picture(path: Path, picture: npt.NDArray[np.uint8]) -> None:
         temporary.write_bytes(buffer.getbuffer())
 
 
-def _range(values: npt.NDArray[Any]) -> dict[str, float]:
+def _range(values: npt.NDArray[Any]) -> dict[str, float] | None:
+    """Return the extent of the positive values; None where there is none."""
+    values = values[values > 0]
+    if not values.size:
+        return None
     return {"min": float(values.min()), "median": float(np.median(values)), "max": float(values.max())}

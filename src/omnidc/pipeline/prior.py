@@ -28,9 +28,16 @@ import torch
 from scipy.spatial import cKDTree
 
 from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.frame import Frame
 from omnidc.integrate import integrate
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.pipeline.alignment import Depth, Space, apply_line, best_line
+from omnidc.pipeline.completion import Completion
+from omnidc.pipeline.options import CompleteOptions
+from omnidc.pipeline.source import Completer
+
+# (image file, image [H, W, 3]) → map [H, W]
+Prior = Callable[[Path, npt.NDArray[np.uint8]], npt.NDArray[np.floating]]
 
 POINT_STD = 0.01  # σ_o, log depth: what a good sensor leaves
 GRADIENT_STD = 0.02  # σ_g where fewer than MIN_POINTS points can tell
@@ -105,6 +112,28 @@ def fuse_completion(result: Any, sparse: Depth, prior: npt.NDArray[np.floating],
     return replace(result, depth=fused) if is_dataclass(result) and not isinstance(result, type) else fused
 
 
+class PriorCompleter:
+    """A completer whose results are fused with the prior of each frame."""
+
+    def __init__(self, completer: Completer, prior: Prior) -> None:
+        self.completer, self.prior = completer, prior
+
+    def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion:
+        result = self.completer.complete(frame, options)
+        if not frame.measurements().any():
+            raise InputError("A prior is fitted to the points, and this frame has none.")
+        prior = self.prior(Path(frame.source or frame.name), frame.image)
+        fused: Completion = fuse_completion(result, frame.measurements(), prior)
+        # What the mask or `max_uncertainty` dropped stays dropped, and no depth exceeds `clip_depth`.
+        depth = np.where(result.depth > 0, fused.depth, np.float32(0))
+        return replace(fused, depth=depth if options.clip_depth is None else np.minimum(depth, options.clip_depth))
+
+
+def prior_completer(completer: Completer, source: str) -> Completer:
+    """`completer` itself where `source` is empty; otherwise one that fuses with the priors of `open_prior`."""
+    return PriorCompleter(completer, open_prior(source)) if source else completer
+
+
 def align_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Depth:
     """The prior as depth [H, W] in the unit of the points, by the best robust line."""
     if prior.shape != sparse.shape:
@@ -117,9 +146,6 @@ def align_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | N
     depth = sparse[usable].astype(np.float64)
     line = best_line(np.asarray(prior, np.float64)[usable], depth, space)
     return apply_line(np.asarray(prior), line, float(depth.min()), float(depth.max()))
-
-
-Prior = Callable[[Path, npt.NDArray[np.uint8]], npt.NDArray[np.floating]]  # image file, image [H, W, 3] → map [H, W]
 
 
 def open_prior(source: str) -> Prior:

@@ -19,15 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.frame import Frame
-from omnidc.geometry.camera import Picture, shrink, shrink_size
-from omnidc.geometry.rasterize import scatter
+from omnidc.frame import Frame, LazyFrames, Unit, point_warnings
+from omnidc.geometry.camera import Picture
+from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.images import SUFFIXES, read_photo
-from omnidc.sensors.report import point_warnings
-from omnidc.sensors.source import Source
+from omnidc.sensors.photo import mask_of
 
-HALF = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
+COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 
 
 def _pycolmap() -> Any:
@@ -45,7 +44,7 @@ class Filters:
     min_track: int = 3  # images that saw the point
     max_error: float = 2.0  # mean reprojection error, pixels of the original image
     observed_only: bool = False  # only points that COLMAP matched in the image itself
-    footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
 
 
 @dataclass
@@ -55,7 +54,7 @@ class ColmapModel:
     reconstruction: Any  # pycolmap.Reconstruction
     images: Path
     filters: Filters
-    max_long_side: int | None = None
+    masks: Path | None = None  # folder of masks, by COLMAP's names
     points: Array = field(init=False)  # [N, 3], world
     point_ids: npt.NDArray[np.int64] = field(init=False)  # [N], sorted
     notes: list[str] = field(default_factory=list)
@@ -100,7 +99,7 @@ class ColmapModel:
         return sorted(self.reconstruction.images[image_id].name for image_id in ids)
 
     def _undistort(self, picture: Picture, camera: Any) -> tuple[Picture, Array]:
-        _, K = pinhole_of(camera)
+        _, K = undistorted_camera(camera)
         if camera.is_undistorted():
             return picture, K
         if camera.camera_id not in self._maps:  # most models have one camera: its map serves all images
@@ -110,7 +109,7 @@ class ColmapModel:
         return np.asarray(out, dtype=np.uint8), K
 
     def frame(self, name: str) -> Frame:
-        """Return the view of one registered image. `extra` holds the camera, the count of points and warnings."""
+        """Return the view of one registered image. Its name has no suffix."""
         image = self.reconstruction.find_image_with_name(name)
         picture = read_photo(self.images / name)
         if picture.shape[:2] != (image.camera.height, image.camera.width):
@@ -118,33 +117,48 @@ class ColmapModel:
                 f"{self.images / name} is {picture.shape[1]}x{picture.shape[0]} but the model's camera is "
                 f"{image.camera.width}x{image.camera.height}; give the images that COLMAP was run on."
             )
+        mask, warnings = mask_of(self.masks, name, picture.shape[:2])
         picture, K = self._undistort(picture, image.camera)
-        picture, small_K = shrink(picture, K, self.max_long_side)
-        assert small_K is not None
+        if mask is not None:
+            levels = np.where(mask, np.uint8(255), np.uint8(0))
+            # A pixel counts where every pixel that it was interpolated from does.
+            mask = self._undistort(levels, image.camera)[0] == 255
         camera_from_world = np.eye(4)
         camera_from_world[:3] = image.cam_from_world().matrix()
         seen_ids = np.array([p.point3D_id for p in image.get_observation_points2D()], dtype=np.int64)
         seen = np.isin(self.point_ids, seen_ids)
         chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
         points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
-        sparse, count = scatter(points, small_K, picture.shape[:2], footprint=self.filters.footprint, seen=seen[chosen])
-        return Frame(
-            image=picture,
-            sparse=sparse,
-            intrinsics=small_K,
-            pose=inverse(camera_from_world),
-            unit="scene",
-            name=str(Path(name).with_suffix("")),
-            extra={"file": name, "points": count, "warnings": point_warnings(sparse), "image_id": image.image_id},
+        sparse, count = project_to_depth(
+            points,
+            K,
+            picture.shape[:2],
+            occlusion_window=self.filters.occlusion_window,
+            known_visible=seen[chosen],
         )
+        frame = Frame(
+            picture,
+            sparse,
+            intrinsics=K,
+            pose=inverse(camera_from_world),
+            unit=Unit.SCENE,
+            name=str(Path(name).with_suffix("")),
+            source=name,
+            unit_reason="COLMAP's scale is arbitrary",
+            warnings=(*point_warnings(sparse, Unit.SCENE), *warnings),
+            notes=(count.summary(),),
+        )
+        return frame if mask is None else frame.with_mask(mask)
 
     def colored_points(self) -> tuple[Array, npt.NDArray[np.uint8]]:
         """Points that passed the filters, [N, 3] in the world, and their colours [N, 3]."""
         colors = [self.reconstruction.points3D[int(key)].color for key in self.point_ids]
         return self.points, np.array(colors, dtype=np.uint8)
 
-    def source(self) -> Source:
-        return Source({str(Path(name).with_suffix("")): partial(self.frame, name) for name in self.names()}, self.notes)
+    def source(self) -> LazyFrames:
+        return LazyFrames(
+            {str(Path(name).with_suffix("")): partial(self.frame, name) for name in self.names()}, tuple(self.notes)
+        )
 
 
 def find_model(path: Path) -> Path:
@@ -177,7 +191,7 @@ def open_model(
     model: Path,
     images: Path,
     filters: Filters | None = None,
-    max_long_side: int | None = None,
+    masks: Path | None = None,
 ) -> ColmapModel:
     """Read a binary or text model and match it with its photographs."""
     pycolmap = _pycolmap()
@@ -191,7 +205,7 @@ def open_model(
         raise FileError(f"The COLMAP model in {folder} cannot be read: {' '.join(str(error).split())}") from error
     if reconstruction.num_reg_images() == 0:
         raise InputError(f"The COLMAP model in {folder} has no registered images; run COLMAP's mapper first.")
-    result = ColmapModel(reconstruction, images, filters or Filters(), max_long_side)
+    result = ColmapModel(reconstruction, images, filters or Filters(), masks)
     for camera in result._cameras():
         if camera.model_name == "EQUIRECTANGULAR":
             raise InputError(
@@ -213,18 +227,18 @@ def open_model(
     return result
 
 
-def pinhole_of(camera: Any) -> tuple[Any, Array]:
+def undistorted_camera(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
     pycolmap = _pycolmap()
     straight = (
         camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     )
-    return straight, HALF @ straight.calibration_matrix()
+    return straight, COLMAP_TO_OPENCV @ straight.calibration_matrix()
 
 
 def undistortion_map(camera: Any) -> npt.NDArray[np.float32]:
     """Return where in the photograph each pixel of the undistorted camera lies, [H, W, 2] columns and rows (OpenCV)."""
-    straight, _ = pinhole_of(camera)
+    straight, _ = undistorted_camera(camera)
     columns, rows = np.meshgrid(np.arange(straight.width) + 0.5, np.arange(straight.height) + 0.5)
     pixels = np.stack([columns.ravel(), rows.ravel()], axis=1)
     rays = np.concatenate([straight.cam_from_img(pixels), np.ones((len(pixels), 1))], axis=1)
@@ -237,7 +251,7 @@ def write_pinhole_model(
     folder: Path,
     names: Sequence[str] | None = None,  # image files to keep; None = all
 ) -> None:
-    """Write the model as its frames are: pinhole cameras at the frames' size, same poses, points and names.
+    """Write the model as its frames are: pinhole cameras, same poses, points and names.
 
     Splatting tools and COLMAP's dense steps want the model of the undistorted images. Keypoints are moved along.
     """
@@ -250,21 +264,19 @@ def write_pinhole_model(
             if copy.images[image_id].name not in kept:
                 copy.deregister_frame(copy.images[image_id].frame_id)
     for camera_id, camera in source.cameras.items():
-        straight, _ = pinhole_of(camera)
-        height, width = shrink_size((straight.height, straight.width), model.max_long_side)
-        x, y = width / straight.width, height / straight.height
+        straight, _ = undistorted_camera(camera)
         K = straight.calibration_matrix()
         target = copy.cameras[camera_id]
         target.model = pycolmap.CameraModelId.PINHOLE
-        target.width, target.height = width, height
-        target.params = [K[0, 0] * x, K[1, 1] * y, K[0, 2] * x, K[1, 2] * y]
+        target.width, target.height = straight.width, straight.height
+        target.params = [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]
         for image in copy.images.values():
             if image.camera_id != camera_id or not image.points2D:
                 continue
             pixels = np.array([point.xy for point in image.points2D])
             rays = np.asarray(camera.cam_from_img(pixels))
             moved = np.nan_to_num(rays, nan=-1.0) * [K[0, 0], K[1, 1]] + [K[0, 2], K[1, 2]]
-            for point, xy in zip(image.points2D, moved * [x, y]):
+            for point, xy in zip(image.points2D, moved):
                 point.xy = xy
     folder.mkdir(parents=True, exist_ok=True)
     copy.write_binary(str(folder))

@@ -7,60 +7,59 @@ from functools import partial
 from pathlib import Path
 
 from omnidc.errors import FileError, InputError
-from omnidc.frame import Frame
-from omnidc.geometry.camera import shrink, undistort
-from omnidc.geometry.rasterize import PointCount, scatter
+from omnidc.frame import Frame, LazyFrames, point_warnings
+from omnidc.geometry.rasterize import PointCount, project_to_depth
 from omnidc.geometry.transforms import transform
 from omnidc.io.calibration import Calibration, kitti_object, kitti_raw
 from omnidc.io.images import find_images, read_photo
 from omnidc.io.pointcloud import read_cloud
-from omnidc.sensors.report import point_warnings
-from omnidc.sensors.source import Source
+from omnidc.sensors.photo import take_photo
+
+UNIT_REASON = "metres, as scans are"
 
 
-@dataclass
-class Options:
+@dataclass(frozen=True)
+class LidarOptions:
     """What the user may choose for any LiDAR source."""
 
     columns: int | None = None  # of a .bin; None = KITTI's 4
-    max_long_side: int | None = None
-    footprint: int | None = None  # hidden-point window; None = from the density, 0 = keep all
-    max_depth: float | None = None  # metres
+    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    max_input_depth: float | None = None  # metres
+    masks: Path | None = None  # folder of masks, by COLMAP's names
 
 
 def lidar_frame(
     scan: Path,
     image: Path,
     calibration: Calibration,
-    options: Options | None = None,
+    options: LidarOptions | None = None,
     name: str | None = None,
 ) -> Frame:
     """Return one photograph with the points of one scan. Points that a nearer surface hides are dropped."""
-    options = options or Options()
+    options = options or LidarOptions()
     points = read_cloud(scan, options.columns)
-    picture = read_photo(image)
-    K = calibration.for_image(picture.shape[:2])
-    notes = []
-    if calibration.distortion is not None:
-        picture, K = undistort(picture, K, calibration.distortion, calibration.fisheye)
-        notes.append("image undistorted to a pinhole camera")
-    picture, small_K = shrink(picture, K, options.max_long_side)
-    assert small_K is not None
+    photo = take_photo(read_photo(image), calibration, image.name, options.masks)
+    assert photo.K is not None
     local = transform(calibration.camera_from_sensor, points)
-    if options.max_depth is not None:
-        local = local[local[:, 2] <= options.max_depth]
+    if options.max_input_depth is not None:
+        local = local[local[:, 2] <= options.max_input_depth]
         if not len(local):
-            raise InputError(f"No point of {scan} is nearer than {options.max_depth:g} m; raise --max-depth.")
-    sparse, count = scatter(local, small_K, picture.shape[:2], options.footprint)
+            raise InputError(
+                f"No point of {scan} is nearer than {options.max_input_depth:g} m; raise --max-input-depth."
+            )
+    sparse, count = project_to_depth(local, photo.K, photo.shape, options.occlusion_window)
     check_projection(count, str(scan), str(image))
-    return Frame(
-        image=picture,
-        sparse=sparse,
-        intrinsics=small_K,
-        unit="m",
+    frame = Frame(
+        photo.image,
+        sparse,
+        intrinsics=photo.K,
         name=name or image.stem,
-        extra={"points": count, "warnings": point_warnings(sparse), "notes": notes, "file": image.name},
+        source=image.name,
+        unit_reason=UNIT_REASON,
+        warnings=(*point_warnings(sparse), *photo.warnings),
+        notes=(count.summary(), *photo.notes),
     )
+    return photo.finish(frame)
 
 
 def check_projection(count: PointCount, scan: str, image: str) -> None:
@@ -80,8 +79,8 @@ def check_projection(count: PointCount, scan: str, image: str) -> None:
 def kitti_object_frames(
     folder: Path,  # holds image_2 (or image_3), velodyne and calib
     camera: int = 2,
-    options: Options | None = None,
-) -> Source:
+    options: LidarOptions | None = None,
+) -> LazyFrames:
     """Open a KITTI object folder (View-of-Delft uses the same layout)."""
     loaders = {}
     for image in find_images(folder / f"image_{camera}"):
@@ -91,21 +90,21 @@ def kitti_object_frames(
     return _source(loaders, folder)
 
 
-def _object_frame(scan: Path, image: Path, calib: Path, camera: int, options: Options | None) -> Frame:
+def _object_frame(scan: Path, image: Path, calib: Path, camera: int, options: LidarOptions | None) -> Frame:
     return lidar_frame(scan, image, kitti_object(calib, camera), options)
 
 
-def _source(loaders: dict[str, partial[Frame]], folder: Path) -> Source:
+def _source(loaders: dict[str, partial[Frame]], folder: Path) -> LazyFrames:
     if not loaders:
         raise InputError(f"No image in {folder} has a scan of the same name; pairs are matched by name without suffix.")
-    return Source(loaders, ["depth in metres, as LiDAR scans are"])
+    return LazyFrames(loaders)
 
 
 def kitti_raw_frames(
     folder: Path,  # a drive (holds image_02 and velodyne_points) or a day with drives
     camera: int = 2,
-    options: Options | None = None,
-) -> Source:
+    options: LidarOptions | None = None,
+) -> LazyFrames:
     """Open a drive of KITTI raw data, or of all drives of a day."""
     drives = [folder] if (folder / "velodyne_points").is_dir() else sorted(folder.glob("*_drive_*"))
     loaders = {}
@@ -134,8 +133,8 @@ def kitti_layout(folder: Path, camera: int = 2) -> str | None:
 def kitti_frames(
     folder: Path,
     camera: int = 2,
-    options: Options | None = None,
-) -> Source:
+    options: LidarOptions | None = None,
+) -> LazyFrames:
     """Open a KITTI folder of either layout; `folder/training` is found too."""
     for place in (folder, folder / "training"):
         layout = kitti_layout(place, camera)
@@ -153,8 +152,8 @@ def paired_frames(
     scans: Path,
     images: Path,
     calibration: Calibration,
-    options: Options | None = None,
-) -> Source:
+    options: LidarOptions | None = None,
+) -> LazyFrames:
     """Open a folder of scans and a folder of images that share their file stems and one calibration."""
     found = {path.name.removesuffix(".pcd.bin").removesuffix(path.suffix): path for path in sorted(scans.iterdir())}
     loaders = {

@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from omnidc.errors import InputError
-from omnidc.frame import Frame
-from omnidc.geometry.camera import shrink, undistort
-from omnidc.geometry.rasterize import Map, PointCount, scatter
+from omnidc.frame import Frame, point_warnings
+from omnidc.geometry.rasterize import Map, PointCount, project_to_depth
 from omnidc.geometry.transforms import Array, transform
 from omnidc.io.calibration import Calibration
 from omnidc.io.images import read_photo
 from omnidc.io.pointcloud import read_cloud
-from omnidc.sensors.lidar import check_projection
-from omnidc.sensors.report import point_warnings
+from omnidc.sensors.lidar import UNIT_REASON, check_projection
+from omnidc.sensors.photo import take_photo
 
 
 def spread_returns(
@@ -34,7 +33,7 @@ def spread_returns(
         raise InputError(f"The angular spread must be between 0 and 45 degrees, not {azimuth:g} and {elevation:g}.")
     if spacing < 1:
         raise InputError(f"The spacing of the samples must be at least 1 pixel, not {spacing}.")
-    sparse, count = scatter(points, K, shape, footprint=0)
+    sparse, count = project_to_depth(points, K, shape, occlusion_window=0)
     height, width = shape
     front = points[np.isfinite(points).all(axis=1) & (points[:, 2] > 1e-6)]
     u = K[0, 0] * front[:, 0] / front[:, 2] + K[0, 2]
@@ -65,20 +64,24 @@ def radar_frame(
     azimuth: float = 0.5,
     elevation: float = 1.0,
     spacing: int = 8,
-    max_long_side: int | None = None,
+    masks: Path | None = None,  # folder of masks, by COLMAP's names, or one mask
 ) -> Frame:
     """Return one photograph with the returns of one radar scan. Radar sees past edges: no hidden-point test."""
     points = read_cloud(scan, columns)
-    picture = read_photo(image)
-    K = calibration.for_image(picture.shape[:2])
-    notes = [f"{len(points)} returns, each spread by ±{azimuth:g}° across and ±{elevation:g}° up and down"]
-    if calibration.distortion is not None:
-        picture, K = undistort(picture, K, calibration.distortion, calibration.fisheye)
-        notes.append("image undistorted to a pinhole camera")
-    picture, small_K = shrink(picture, K, max_long_side)
-    assert small_K is not None
+    photo = take_photo(read_photo(image), calibration, image.name, masks)
+    assert photo.K is not None
     local = transform(calibration.camera_from_sensor, points)
-    sparse, count = spread_returns(local, small_K, picture.shape[:2], azimuth, elevation, spacing)
+    sparse, count = spread_returns(local, photo.K, photo.shape, azimuth, elevation, spacing)
     check_projection(count, str(scan), str(image))
-    extra = {"points": count, "warnings": point_warnings(sparse), "notes": notes, "file": image.name}
-    return Frame(image=picture, sparse=sparse, intrinsics=small_K, unit="m", name=image.stem, extra=extra)
+    returns = f"{len(points)} returns, each spread by ±{azimuth:g}° across and ±{elevation:g}° up and down"
+    frame = Frame(
+        photo.image,
+        sparse,
+        intrinsics=photo.K,
+        name=image.stem,
+        source=image.name,
+        unit_reason=UNIT_REASON,
+        warnings=(*point_warnings(sparse), *photo.warnings),
+        notes=(count.summary(), returns, *photo.notes),
+    )
+    return photo.finish(frame)

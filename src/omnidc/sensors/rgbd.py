@@ -16,32 +16,32 @@ from typing import Any
 
 import cv2
 import numpy as np
+from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
-from omnidc.frame import Frame
-from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
-from omnidc.geometry.rasterize import Map, register, spread
+from omnidc.frame import Frame, LazyFrames, point_warnings
+from omnidc.geometry.camera import Picture, intrinsics_matrix
+from omnidc.geometry.rasterize import Map, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
-from omnidc.io.calibration import Calibration, camera_of, read_matrix, read_table, read_text
+from omnidc.io.calibration import Calibration, parse_camera, read_matrix, read_table, read_text
 from omnidc.io.depth import CODECS, read_depth
-from omnidc.io.images import find_images, natural, read_photo
-from omnidc.sensors.report import point_warnings
-from omnidc.sensors.source import Source
+from omnidc.io.images import find_images, read_photo
+from omnidc.sensors.photo import take_photo
 
 OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
-@dataclass
-class Options:
+@dataclass(frozen=True)
+class RgbdOptions:
     """What the user may choose for any layout."""
 
-    max_long_side: int | None = None
     min_confidence: int = 2  # of ARKit's 0, 1, 2
-    max_depth: float | None = None  # metres
-    keep_edges: bool = False  # keep flying pixels
+    max_input_depth: float | None = None  # metres
+    keep_flying_pixels: bool = False  # keep flying pixels
     depth_scale: float | None = None  # stored numbers per metre; None = the layout's own
-    tolerance: float = 0.02  # seconds between colour and depth (TUM)
+    max_time_diff: float = 0.02  # seconds between colour and depth (TUM)
+    masks: Path | None = None  # folder of masks, by COLMAP's names
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Rig:
 
 
 @dataclass
-class Shot:
+class RgbdRecord:
     """The files of one view."""
 
     name: str
@@ -67,56 +67,63 @@ class Shot:
     note: str = ""
 
 
-def load_shot(shot: Shot, options: Options) -> Frame:
+def load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
     """Read, clean and register one view."""
-    picture = shot.color() if callable(shot.color) else read_photo(shot.color)
-    rig = shot.rig
-    file = read_depth(shot.depth, options.depth_scale or rig.depth_scale)
+    picture = record.color() if callable(record.color) else read_photo(record.color)
+    rig = record.rig
+    file = read_depth(record.depth, options.depth_scale or rig.depth_scale)
     depth = file.depth
     if file.scale > 1:  # the largest 16-bit number is how several drivers write "nothing"
         depth = np.where(depth >= 65535 / file.scale, 0, depth).astype(np.float32)
-    if shot.confidence is not None:
-        depth = drop_unsure(depth, shot.confidence, options.min_confidence)
-    if options.max_depth is not None:
-        depth = np.where(depth > options.max_depth, 0, depth).astype(np.float32)
+    if record.confidence is not None:
+        depth = filter_confidence(depth, record.confidence, options.min_confidence)
+    if options.max_input_depth is not None:
+        depth = np.where(depth > options.max_input_depth, 0, depth).astype(np.float32)
     measured = int((depth > 0).sum())
-    if not options.keep_edges:
+    if not options.keep_flying_pixels:
         depth = drop_flying_pixels(depth)
     flying = measured - int((depth > 0).sum())
 
-    K = rig.color.for_image(picture.shape[:2]) if rig.color is not None else None
-    notes = [shot.note] if shot.note else []
+    source = f"{record.name}.png" if callable(record.color) else record.color.name
     # A registered depth map bends with its colour image; only a separate depth camera allows straightening colour.
-    if rig.color is not None and rig.color.distortion is not None and rig.depth is not None and K is not None:
-        picture, K = undistort(picture, K, rig.color.distortion, rig.color.fisheye)
-        notes.append("colour undistorted to a pinhole camera")
-    full = picture.shape[:2]
-    picture, K = shrink(picture, K, options.max_long_side)
-    shape = picture.shape[:2]
+    photo = take_photo(picture, rig.color, source, options.masks, straighten=rig.depth is not None)
+    notes = [record.note] if record.note else []
+    if flying:
+        notes.append(f"{flying} flying pixels and speckles dropped")
     why = file.note
     if options.depth_scale is None and rig.depth_scale is not None:
         why = f"metres, stored × {rig.depth_scale:g} as the recording's layout or calibration says"
-    extra: dict[str, Any] = {"flying": flying, "notes": notes, "scale": why}
     if rig.depth is not None:
-        if K is None:
-            raise InputError(f"{shot.name}: depth can only be moved to colour when the colour intrinsics are known.")
+        if photo.K is None:
+            raise InputError(f"{record.name}: depth can only be moved to colour when the colour intrinsics are known.")
         depth_K = rig.depth.for_image(depth.shape)
         sparse, count = register(
-            depth, depth_K, K, rig.color_from_depth, shape, rig.depth.distortion, rig.depth.fisheye
+            depth, depth_K, photo.K, rig.color_from_depth, photo.shape, rig.depth.distortion, rig.depth.fisheye
         )
-        extra["points"] = count
+        notes.append(count.summary())
     else:
+        full = photo.shape
         if abs(depth.shape[1] / depth.shape[0] - full[1] / full[0]) > 0.02 * full[1] / full[0]:
             raise InputError(
-                f"{shot.name}: depth is {depth.shape[1]}x{depth.shape[0]} and colour {full[1]}x{full[0]}, another "
+                f"{record.name}: depth is {depth.shape[1]}x{depth.shape[0]} and colour {full[1]}x{full[0]}, another "
                 "shape, so they are not the same view; give both cameras with --calib."
             )
-        sparse = spread(depth, shape)
-    extra["warnings"] = point_warnings(sparse)
-    return Frame(image=picture, sparse=sparse, intrinsics=K, pose=shot.pose, unit="m", name=shot.name, extra=extra)
+        sparse = scatter_lowres(depth, full)
+    frame = Frame(
+        photo.image,
+        sparse,
+        intrinsics=photo.K,
+        pose=record.pose,
+        name=record.name,
+        source=source,
+        unit_reason=why,
+        warnings=(*point_warnings(sparse), *photo.warnings),
+        notes=(*notes, *photo.notes),
+    )
+    return photo.finish(frame)
 
 
-def drop_unsure(
+def filter_confidence(
     depth: Map,  # [h, w]
     path: Path,
     least: int,
@@ -133,10 +140,10 @@ def drop_unsure(
     return np.where(ranks < least, 0, depth).astype(np.float32)
 
 
-def _source(shots: Sequence[Shot], options: Options, notes: list[str], where: Path) -> Source:
-    if not shots:
+def _source(records: Sequence[RgbdRecord], options: RgbdOptions, notes: list[str], where: Path) -> LazyFrames:
+    if not records:
         raise InputError(f"No colour image in {where} has a depth map of the same name; check the folder.")
-    return Source({shot.name: partial(load_shot, shot, options) for shot in shots}, notes)
+    return LazyFrames({record.name: partial(load_record, record, options) for record in records}, tuple(notes))
 
 
 def _depth_of(folder: Path, stem: str) -> Path | None:
@@ -153,7 +160,7 @@ def _pose_file(path: Path) -> Array | None:
 
 
 # What a layout's reader finds: the views, and what it assumed, for the user.
-Layout = tuple[list[Shot], str]
+Layout = tuple[list[RgbdRecord], str]
 
 
 # --- the layouts --------------------------------------------------------------------------------------------------
@@ -208,19 +215,19 @@ def closest_gap(first: Sequence[float], second: Sequence[float]) -> float:
     return float(np.minimum(np.abs(below - first), np.abs(above - first)).min())
 
 
-def tum(folder: Path, options: Options) -> Layout:
+def tum(folder: Path, options: RgbdOptions) -> Layout:
     """TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to colour by the driver."""
     # A download is often cut down: files that the lists name but that are not there are left out.
     colors = [(t, words[0]) for t, words in _stamped(folder / "rgb.txt") if (folder / words[0]).is_file()]
     depths = [(t, words[0]) for t, words in _stamped(folder / "depth.txt") if (folder / words[0]).is_file()]
     if not colors or not depths:
         raise InputError(f"None of the files that rgb.txt and depth.txt name is in {folder}.")
-    pairs = nearest_stamps([t for t, _ in colors], [t for t, _ in depths], options.tolerance)
+    pairs = nearest_stamps([t for t, _ in colors], [t for t, _ in depths], options.max_time_diff)
     if not pairs:
         gap = closest_gap([t for t, _ in colors], [t for t, _ in depths])
         raise InputError(
-            f"No depth map of {folder} is within {options.tolerance:g} s of a colour image (closest: {gap:.3g} s); "
-            "raise --tolerance or check the clocks."
+            f"No depth map of {folder} is within {options.max_time_diff:g} s of a colour image (closest: {gap:.3g} s); "
+            "raise --max-time-diff or check the clocks."
         )
     poses: list[tuple[float, list[str]]] = []
     if (folder / "groundtruth.txt").is_file():
@@ -229,21 +236,21 @@ def tum(folder: Path, options: Options) -> Layout:
     camera = int(match[1]) if match else 0
     rig = Rig(color=Calibration(intrinsics_matrix(TUM_CAMERAS[camera], "TUM")), depth_scale=5000.0)
     times = np.array([t for t, _ in poses])
-    shots = []
+    records = []
     for i, j in pairs:
         stamp, name = colors[i]
         pose = None
         if len(times):
             k = int(np.abs(times - stamp).argmin())
-            if abs(times[k] - stamp) <= options.tolerance:
+            if abs(times[k] - stamp) <= options.max_time_diff:
                 x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
                 pose = pose_from_quaternion((x, y, z), quaternion)
-        shots.append(Shot(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
+        records.append(RgbdRecord(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
     which = f"freiburg{camera}" if camera else "the driver's default (the folder's name has no freiburg number)"
-    return shots, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
+    return records, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
 
 
-def scannet(folder: Path, options: Options) -> Layout:
+def scannet(folder: Path, options: RgbdOptions) -> Layout:
     """ScanNet's export: color/, depth/ (mm), pose/, intrinsic/ with both cameras."""
     home = folder / "intrinsic"
     color = Calibration(intrinsics_matrix(read_matrix(home / "intrinsic_color.txt"), "intrinsic_color.txt"))
@@ -253,13 +260,13 @@ def scannet(folder: Path, options: Options) -> Layout:
         to_color = rigid(read_matrix(home / "extrinsic_color.txt"), "extrinsic_color.txt")
         move = inverse(to_color) @ rigid(read_matrix(home / "extrinsic_depth.txt"), "extrinsic_depth.txt")
     rig = Rig(color, depth, move, 1000.0)
-    shots = []
+    records = []
     for image in find_images(folder / "color"):
         path = _depth_of(folder / "depth", image.stem)
         if path is not None:
             pose = _pose_file(folder / "pose" / f"{image.stem}.txt")
-            shots.append(Shot(image.stem, image, path, pose=pose, rig=rig))
-    return shots, "ScanNet layout: depth in mm, registered with both intrinsics"
+            records.append(RgbdRecord(image.stem, image, path, pose=pose, rig=rig))
+    return records, "ScanNet layout: depth in mm, registered with both intrinsics"
 
 
 # 7-Scenes publishes no calibration of its colour camera. This one was estimated on red kitchen by this project.
@@ -273,22 +280,22 @@ SEVEN_SCENES = Rig(
 )
 
 
-def seven_scenes(folder: Path, options: Options) -> Layout:
+def seven_scenes(folder: Path, options: RgbdOptions) -> Layout:
     """7-Scenes: frame-N.color.*, frame-N.depth.png (mm, not registered), frame-N.pose.txt; in one folder or three."""
     colors = find_images(folder, "*.color.*") or find_images(folder / "images", "*.color.*")
     depth_home = folder / "depth" if (folder / "depth").is_dir() else folder
     pose_home = folder / "pose" if (folder / "pose").is_dir() else folder
     to_depth = inverse(SEVEN_SCENES.color_from_depth)
-    shots = []
+    records = []
     for image in colors:
         stem = image.name.split(".color.")[0]
         path = _depth_of(depth_home, f"{stem}.depth")
         if path is not None:
             pose = _pose_file(pose_home / f"{stem}.pose.txt")  # of the depth camera
             moved = pose @ to_depth if pose is not None else None
-            shots.append(Shot(stem, image, path, pose=moved, rig=SEVEN_SCENES))
+            records.append(RgbdRecord(stem, image, path, pose=moved, rig=SEVEN_SCENES))
     note = "7-Scenes: depth in mm, registered with a colour calibration that we estimated (none is published)"
-    return shots, note
+    return records, note
 
 
 def _bop_camera(entry: dict[str, Any], path: Path) -> tuple[Rig, Array | None]:
@@ -305,9 +312,9 @@ def _bop_camera(entry: dict[str, Any], path: Path) -> tuple[Rig, Array | None]:
     return rig, pose
 
 
-def bop(folder: Path, options: Options) -> Layout:
+def bop(folder: Path, options: RgbdOptions) -> Layout:
     """BOP: a scene (rgb/, depth/, scene_camera.json), or one view (rgb.png, depth.png, camera.json)."""
-    shots = []
+    records = []
     if (folder / "scene_camera.json").is_file():
         table = read_table(folder / "scene_camera.json")
         home = folder / "rgb" if (folder / "rgb").is_dir() else folder / "gray"
@@ -316,11 +323,11 @@ def bop(folder: Path, options: Options) -> Layout:
             entry = table.get(str(int(image.stem))) if image.stem.isdecimal() else None
             if path is not None and entry is not None:
                 rig, pose = _bop_camera(entry, folder / "scene_camera.json")
-                shots.append(Shot(image.stem, image, path, pose=pose, rig=rig))
+                records.append(RgbdRecord(image.stem, image, path, pose=pose, rig=rig))
     else:
         rig, pose = _bop_camera(read_table(folder / "camera.json"), folder / "camera.json")
-        shots.append(Shot(folder.name, folder / "rgb.png", folder / "depth.png", pose=pose, rig=rig))
-    return shots, "BOP: depth_scale and intrinsics of the camera file, depth registered"
+        records.append(RgbdRecord(folder.name, folder / "rgb.png", folder / "depth.png", pose=pose, rig=rig))
+    return records, "BOP: depth_scale and intrinsics of the camera file, depth registered"
 
 
 def _video_frame(path: Path, index: int) -> Picture:
@@ -335,7 +342,7 @@ def _video_frame(path: Path, index: int) -> Picture:
     return np.ascontiguousarray(frame[..., ::-1], dtype=np.uint8)
 
 
-def stray(folder: Path, options: Options) -> Layout:
+def stray(folder: Path, options: RgbdOptions) -> Layout:
     """Stray Scanner (iPhone, iPad): rgb.mp4 or rgb/, depth/ (mm, low resolution), confidence/, odometry.csv."""
     rig = Rig(
         color=Calibration(intrinsics_matrix(read_matrix(folder / "camera_matrix.csv"), "camera_matrix.csv")),
@@ -348,23 +355,25 @@ def stray(folder: Path, options: Options) -> Layout:
             numbers = [float(word) for word in words[1:9]]
             poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
     images = {path.stem: path for path in find_images(folder / "rgb")} if (folder / "rgb").is_dir() else {}
-    shots = []
-    for path in sorted(folder.joinpath("depth").iterdir(), key=lambda p: natural(p.name)):
+    records = []
+    for path in natsorted(folder.joinpath("depth").iterdir(), key=lambda p: p.name):
         if path.suffix.lower() not in CODECS or not path.stem.isdecimal():
             continue
         if images and path.stem not in images:
             continue
         color = images.get(path.stem) or partial(_video_frame, folder / "rgb.mp4", int(path.stem))
         sure = folder / "confidence" / f"{path.stem}.png"
-        shots.append(Shot(path.stem, color, path, sure if sure.is_file() else None, poses.get(int(path.stem)), rig))
-    return shots, "Stray Scanner: depth in mm at low resolution, same view as colour"
+        records.append(
+            RgbdRecord(path.stem, color, path, sure if sure.is_file() else None, poses.get(int(path.stem)), rig)
+        )
+    return records, "Stray Scanner: depth in mm at low resolution, same view as colour"
 
 
-def polycam(folder: Path, options: Options) -> Layout:
+def polycam(folder: Path, options: RgbdOptions) -> Layout:
     """Polycam's raw export: keyframes/ with (corrected_)images, depth (mm), confidence and (corrected_)cameras."""
     home = folder / "keyframes" if (folder / "keyframes").is_dir() else folder
     kind = "corrected_" if (home / "corrected_cameras").is_dir() and (home / "corrected_images").is_dir() else ""
-    shots = []
+    records = []
     for image in find_images(home / f"{kind}images"):
         path, camera = _depth_of(home / "depth", image.stem), home / f"{kind}cameras" / f"{image.stem}.json"
         if path is None or not camera.is_file():
@@ -378,9 +387,9 @@ def polycam(folder: Path, options: Options) -> Layout:
         except KeyError as error:
             raise FileError(f"{camera} has no {error}; is it a Polycam camera?") from error
         sure = home / "confidence" / f"{image.stem}.png"
-        rig = Rig(color=camera_of(table, camera), depth_scale=1000.0)
-        shots.append(
-            Shot(
+        rig = Rig(color=parse_camera(table, camera), depth_scale=1000.0)
+        records.append(
+            RgbdRecord(
                 image.stem,
                 image,
                 path,
@@ -389,13 +398,13 @@ def polycam(folder: Path, options: Options) -> Layout:
                 rig,
             )
         )
-    return shots, "Polycam: depth in mm at low resolution, same view as colour"
+    return records, "Polycam: depth in mm at low resolution, same view as colour"
 
 
-def arkitscenes(folder: Path, options: Options) -> Layout:
+def arkitscenes(folder: Path, options: RgbdOptions) -> Layout:
     """ARKitScenes: lowres_wide/ or vga_wide/, lowres_depth/ (mm), confidence/, <images>_intrinsics/*.pincam."""
     home = next(folder / name for name in ("wide", "vga_wide", "lowres_wide") if (folder / name).is_dir())
-    shots = []
+    records = []
     for image in find_images(home):
         path = _depth_of(folder / "lowres_depth", image.stem)
         pincam = folder / f"{home.name}_intrinsics" / f"{image.stem}.pincam"
@@ -406,14 +415,14 @@ def arkitscenes(folder: Path, options: Options) -> Layout:
             width, height, *camera = read_matrix(pincam).ravel()
             rig.color = Calibration(intrinsics_matrix(camera, str(pincam)), image_size=(int(width), int(height)))
         sure = folder / "confidence" / f"{image.stem}.png"
-        shots.append(Shot(image.stem, image, path, sure if sure.is_file() else None, rig=rig))
-    return shots, "ARKitScenes: depth in mm at low resolution, same view as colour"
+        records.append(RgbdRecord(image.stem, image, path, sure if sure.is_file() else None, rig=rig))
+    return records, "ARKitScenes: depth in mm at low resolution, same view as colour"
 
 
 OPEN3D_FILES = ("camera_intrinsic.json", "intrinsic.json")
 
 
-def open3d_recording(folder: Path, options: Options) -> Layout:
+def open3d_recording(folder: Path, options: RgbdOptions) -> Layout:
     """RealSense and Azure Kinect recordings as Open3D's tools write them: color/, depth/ (aligned), intrinsic.json."""
     file = next(folder / name for name in OPEN3D_FILES if (folder / name).is_file())
     table = read_table(file)
@@ -427,22 +436,22 @@ def open3d_recording(folder: Path, options: Options) -> Layout:
     return _pairs(folder / "color", folder / "depth", rig), note
 
 
-def _pairs(colors: Path, depths: Path, rig: Rig, confidences: Path | None = None) -> list[Shot]:
+def _pairs(colors: Path, depths: Path, rig: Rig, confidences: Path | None = None) -> list[RgbdRecord]:
     """Match files by stem; by order when no stem is shared and the counts are equal (recorders that write stamps)."""
     images = find_images(colors)
     maps = [path for path in depths.iterdir() if path.suffix.lower() in CODECS] if depths.is_dir() else []
-    maps.sort(key=lambda path: natural(path.name))
+    maps = natsorted(maps, key=lambda path: path.name)
     by_stem = {path.stem: path for path in maps}
     sure = {path.stem: path for path in find_images(confidences)} if confidences is not None else {}
-    shots = [
-        Shot(image.stem, image, by_stem[image.stem], sure.get(image.stem), rig=rig)
+    records = [
+        RgbdRecord(image.stem, image, by_stem[image.stem], sure.get(image.stem), rig=rig)
         for image in images
         if image.stem in by_stem
     ]
-    if not shots and maps and len(images) == len(maps):
+    if not records and maps and len(images) == len(maps):
         note = "paired by order, since no file names are shared"
-        shots = [Shot(image.stem, image, path, rig=rig, note=note) for image, path in zip(images, maps)]
-    return shots
+        records = [RgbdRecord(image.stem, image, path, rig=rig, note=note) for image, path in zip(images, maps)]
+    return records
 
 
 def calibrated_rig(path: Path) -> Rig:
@@ -454,11 +463,11 @@ def calibrated_rig(path: Path) -> Rig:
     rig = Rig()
     top = table.get("color", table.get("colour"))
     if isinstance(top, dict):
-        rig.color = camera_of(top, path)
+        rig.color = parse_camera(top, path)
     elif "K" in table or "fx" in table:
-        rig.color = camera_of(table, path)
+        rig.color = parse_camera(table, path)
     if isinstance(table.get("depth"), dict):
-        rig.depth = camera_of(table["depth"], path)
+        rig.depth = parse_camera(table["depth"], path)
     if "color_from_depth" in table:
         rig.color_from_depth = rigid(table["color_from_depth"], f"color_from_depth in {path}")
         if rig.depth is None:
@@ -476,7 +485,7 @@ def _has(*names: str) -> Callable[[Path], bool]:
     return lambda folder: all((folder / name).exists() for name in names)
 
 
-LAYOUTS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Options], Layout]]] = {
+LAYOUTS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, RgbdOptions], Layout]]] = {
     "tum": (_has("rgb.txt", "depth.txt"), tum),
     "scannet": (_has("color", "depth", "intrinsic/intrinsic_color.txt"), scannet),
     "7scenes": (lambda f: any(f.glob("*.color.*")) or any(f.glob("images/*.color.*")), seven_scenes),
@@ -490,16 +499,16 @@ LAYOUTS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Options], Layou
 
 def open_recording(
     folder: Path,
-    options: Options | None = None,
+    options: RgbdOptions | None = None,
     layout: str | None = None,
     calibration: Path | None = None,
-) -> Source:
+) -> LazyFrames:
     """Open a folder in one of the known layouts, which is recognised by its files unless named.
 
     With `calibration` the layout's own cameras are replaced. A folder with calibration.json (or .yaml), color/ and
     depth/ is ours; see docs/bridges.md.
     """
-    options = options or Options()
+    options = options or RgbdOptions()
     if not folder.is_dir():
         raise FileError(f"There is no folder {folder}; check the path.")
     if layout is not None and layout not in LAYOUTS:
@@ -510,13 +519,15 @@ def open_recording(
         return open_pairs(folder / "color", folder / "depth", options, calibration or own[0], folder / "confidence")
     for name, (matches, reader) in LAYOUTS.items():
         if layout == name or (layout is None and matches(folder)):
-            shots, note = reader(folder, options)
+            records, note = reader(folder, options)
             notes = [note]
             if calibration is not None:
                 rig = calibrated_rig(calibration)
-                shots = [replace(s, rig=replace(rig, depth_scale=rig.depth_scale or s.rig.depth_scale)) for s in shots]
+                records = [
+                    replace(s, rig=replace(rig, depth_scale=rig.depth_scale or s.rig.depth_scale)) for s in records
+                ]
                 notes.append(f"cameras of {calibration}")
-            return _source(shots, options, notes, folder)
+            return _source(records, options, notes, folder)
     raise FileError(
         f"{folder} is in none of the known layouts ({', '.join(LAYOUTS)}); "
         "give the colour and the depth folder as two arguments, or put a calibration.json beside color/ and depth/."
@@ -526,12 +537,12 @@ def open_recording(
 def open_pairs(
     color: Path,
     depth: Path,
-    options: Options | None = None,
+    options: RgbdOptions | None = None,
     calibration: Path | None = None,
     confidence: Path | None = None,
-) -> Source:
+) -> LazyFrames:
     """Open two files, or two folders whose files share their names."""
-    options = options or Options()
+    options = options or RgbdOptions()
     rig = calibrated_rig(calibration) if calibration is not None else Rig()
     for path in (color, depth):
         if not path.exists():
@@ -541,7 +552,7 @@ def open_pairs(
     if color.is_file() != depth.is_file():
         raise InputError(f"Give two files or two folders: {color} and {depth} are one of each.")
     if color.is_file():
-        shots = [Shot(color.stem, color, depth, confidence, rig=rig)]
+        records = [RgbdRecord(color.stem, color, depth, confidence, rig=rig)]
     else:
-        shots = _pairs(color, depth, rig, confidence)
-    return _source(shots, options, [], color)
+        records = _pairs(color, depth, rig, confidence)
+    return _source(records, options, [], color)

@@ -17,16 +17,15 @@ import cv2
 import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.frame import Frame
-from omnidc.geometry.camera import Picture, intrinsics_matrix, shrink, undistort
-from omnidc.geometry.rasterize import Map, register, scatter
+from omnidc.frame import Frame, LazyFrames, point_warnings
+from omnidc.geometry.camera import Picture, intrinsics_matrix
+from omnidc.geometry.rasterize import Map, project_to_depth, register
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, transform
 from omnidc.io.calibration import Calibration
 from omnidc.sensors.lidar import check_projection
-from omnidc.sensors.report import point_warnings
+from omnidc.sensors.photo import take_photo
 from omnidc.sensors.rgbd import closest_gap, nearest_stamps
-from omnidc.sensors.source import Source
 
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
@@ -178,7 +177,7 @@ def decode_cloud(message: Any) -> Array:
     return np.asarray(points[np.isfinite(points).all(axis=1) & (points != 0).any(axis=1)])
 
 
-def camera_of_info(message: Any, rectified: bool) -> Calibration:
+def parse_camera_info(message: Any, rectified: bool) -> Calibration:
     """Return the camera of a CameraInfo; rectified images use its P without distortion."""
     K = np.asarray(getattr(message, "K", getattr(message, "k", None)), dtype=np.float64).reshape(3, 3)
     P = np.asarray(getattr(message, "P", getattr(message, "p", None)), dtype=np.float64).reshape(3, 4)
@@ -241,7 +240,7 @@ def chain(
     return reached[source]
 
 
-@dataclass
+@dataclass(frozen=True)
 class BagOptions:
     """Topics (None = the only one of its type) and limits."""
 
@@ -249,10 +248,17 @@ class BagOptions:
     cloud_topic: str | None = None
     depth_topic: str | None = None  # instead of a cloud
     info_topic: str | None = None  # None = camera_info beside the image topic
-    tolerance: float = 0.05  # seconds between image and cloud
-    max_long_side: int | None = None
-    footprint: int | None = None
+    max_time_diff: float = 0.05  # seconds between image and cloud
+    occlusion_window: int | None = None
     calibration: Calibration | None = None  # instead of CameraInfo and tf
+    masks: Path | None = None  # folder of masks, by COLMAP's names
+
+
+@dataclass(frozen=True)
+class BagFrames(LazyFrames):
+    """The frames of a bag."""
+
+    frame_id: str = ""  # of the camera, for what is published in its place
 
 
 def _info_for(reader: Any, topic: str, wanted: str | None, flag: str) -> str:
@@ -265,7 +271,7 @@ def _info_for(reader: Any, topic: str, wanted: str | None, flag: str) -> str:
     return _topic(reader, wanted, (INFO_TYPE,), "CameraInfo", flag)
 
 
-def bag_source(path: Path, options: BagOptions | None = None) -> Source:
+def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
     """Pair the messages of a bag and return its frames, named after the image's time stamp."""
     options = options or BagOptions()
     with open_bag(path) as reader:
@@ -280,12 +286,12 @@ def bag_source(path: Path, options: BagOptions | None = None) -> Source:
         pictures, scans = _index(reader, image_topic), _index(reader, points_topic)
         if not pictures or not scans:
             raise InputError(f"The topic {image_topic if not pictures else points_topic} of {path} holds no message.")
-        pairs = nearest_stamps([p.stamp for p in pictures], [s.stamp for s in scans], options.tolerance)
+        pairs = nearest_stamps([p.stamp for p in pictures], [s.stamp for s in scans], options.max_time_diff)
         if not pairs:
             gap = closest_gap([p.stamp for p in pictures], [s.stamp for s in scans])
             raise InputError(
-                f"No message of {points_topic} is within {options.tolerance:g} s of an image of {image_topic} "
-                f"(closest: {gap:.3g} s); raise --tolerance or check the clocks."
+                f"No message of {points_topic} is within {options.max_time_diff:g} s of an image of {image_topic} "
+                f"(closest: {gap:.3g} s); raise --max-time-diff or check the clocks."
             )
         first, scan = _message(reader, image_topic), _message(reader, points_topic)
         depth_camera = None
@@ -293,23 +299,22 @@ def bag_source(path: Path, options: BagOptions | None = None) -> Source:
             camera = options.calibration
         else:
             info = _message(reader, _info_for(reader, image_topic, options.info_topic, "--info-topic"))
-            camera = camera_of_info(info, rectified="rect" in image_topic)
+            camera = parse_camera_info(info, rectified="rect" in image_topic)
             camera_frame = first.header.frame_id or info.header.frame_id
             if camera_frame.lstrip("/") != scan.header.frame_id.lstrip("/"):
                 camera.camera_from_sensor = chain(static_transforms(reader), camera_frame, scan.header.frame_id)
         if depth_topic is not None:
             depth_info = _message(reader, _info_for(reader, depth_topic, None, "--info-topic"))
-            depth_camera = camera_of_info(depth_info, rectified=True)
+            depth_camera = parse_camera_info(depth_info, rectified=True)
         frame_id = first.header.frame_id
     loaders = {}
     for i, j in pairs:
         name = f"{pictures[i].stamp:.6f}"
         loaders[name] = partial(
-            _bag_frame, path, name, (image_topic, pictures[i]), (points_topic, scans[j]), camera, depth_camera, options,
-            frame_id,
-        )  # fmt: skip
-    note = f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.tolerance:g} s; depth in metres"
-    return Source(loaders, [note])
+            _bag_frame, path, name, (image_topic, pictures[i]), (points_topic, scans[j]), camera, depth_camera, options
+        )
+    note = f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.max_time_diff:g} s; depth in metres"
+    return BagFrames(loaders, (note,), frame_id)
 
 
 def _bag_frame(
@@ -320,46 +325,44 @@ def _bag_frame(
     camera: Calibration,
     depth_camera: Calibration | None,
     options: BagOptions,
-    frame_id: str,
 ) -> Frame:
     with open_bag(path) as reader:
         image = _message(reader, image_at[0], image_at[1].log_time)
         scan = _message(reader, scan_at[0], scan_at[1].log_time)
-        picture = decode_image(image)
-        K = camera.for_image(picture.shape[:2])
-        if camera.distortion is not None:
-            picture, K = undistort(picture, K, camera.distortion, camera.fisheye)
-        picture, small_K = shrink(picture, K, options.max_long_side)
-        assert small_K is not None
-        shape = picture.shape[:2]
+        photo = take_photo(decode_image(image), camera, f"{name}.png", options.masks)
+        assert photo.K is not None
         if depth_camera is not None:
             depth = drop_flying_pixels(decode_depth(scan))
             depth_K = depth_camera.for_image(depth.shape)
-            sparse, count = register(depth, depth_K, small_K, camera.camera_from_sensor, shape)
+            sparse, count = register(depth, depth_K, photo.K, camera.camera_from_sensor, photo.shape)
         else:
             points = decode_cloud(scan)
             if not len(points):
                 raise InputError(f"The scan at {scan_at[1].stamp:.6f} s of {scan_at[0]} is empty.")
             local = transform(camera.camera_from_sensor, points)
-            sparse, count = scatter(local, small_K, shape, options.footprint)
+            sparse, count = project_to_depth(local, photo.K, photo.shape, options.occlusion_window)
     check_projection(count, f"the scan at {scan_at[1].stamp:.6f} s", f"the image at {name} s")
-    extra = {
-        "points": count,
-        "warnings": point_warnings(sparse),
-        "gap": scan_at[1].stamp - image_at[1].stamp,
-        "stamp": image_at[1].stamp,
-        "frame_id": frame_id,
-        "file": f"{name}.png",
-    }
-    return Frame(image=picture, sparse=sparse, intrinsics=small_K, unit="m", name=name, extra=extra)
+    gap = scan_at[1].stamp - image_at[1].stamp
+    frame = Frame(
+        photo.image,
+        sparse,
+        intrinsics=photo.K,
+        name=name,
+        timestamp=image_at[1].stamp,
+        source=f"{name}.png",
+        unit_reason="metres, by REP 118",
+        warnings=(*point_warnings(sparse), *photo.warnings),
+        notes=(count.summary(), f"scan {gap:+.3f} s from the image", *photo.notes),
+    )
+    return photo.finish(frame)
 
 
 def write_depth_bag(
     path: Path,  # ends in .bag for ROS 1; otherwise the folder of a ROS 2 bag
-    frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres, K, frame_id
+    frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres (0 = none), K, frame_id
     topic: str = "/omnidc/depth",
 ) -> int:
-    """Write depth images (32FC1, metres) and their CameraInfo as a new bag; return how many."""
+    """Write depth images (32FC1, metres, NaN = none) and their CameraInfo as a new bag; return how many."""
     try:
         from rosbags.rosbag1 import Writer as Writer1
         from rosbags.rosbag2 import Writer as Writer2
@@ -367,7 +370,7 @@ def write_depth_bag(
     except ImportError as error:
         raise MissingExtraError("rosbags", "ros", "Writing ROS bags") from error
     if path.exists():
-        raise FileError(f"{path} exists already; name another bag with --to-bag.")
+        raise FileError(f"{path} exists already; name another bag with --write-bag.")
     ros1 = path.suffix == ".bag"
     store = get_typestore(Stores.ROS1_NOETIC if ros1 else Stores.ROS2_HUMBLE)
     types: Any = store.types
@@ -393,7 +396,7 @@ def write_depth_bag(
                 encoding="32FC1",
                 is_bigendian=0,
                 step=4 * width,
-                data=np.ascontiguousarray(depth, dtype="<f4").view(np.uint8).ravel(),
+                data=np.where(depth > 0, depth, np.nan).astype("<f4").view(np.uint8).ravel(),
             )
             roi = types["sensor_msgs/msg/RegionOfInterest"](x_offset=0, y_offset=0, height=0, width=0, do_rectify=False)
             P = np.hstack([K, np.zeros((3, 1))]).ravel()

@@ -1,4 +1,4 @@
-"""Pictures that show measurements and doubts over the photograph; most bad results are bad projections."""
+"""Measurements, uncertainty and error drawn over the photograph; most bad results are bad projections."""
 
 from __future__ import annotations
 
@@ -32,24 +32,8 @@ def uncertainty_overlay(
     uncertainty: npt.NDArray[np.float32],  # [H, W] > 0, Laplace scale, same unit
     full: float = 0.2,  # relative uncertainty that is drawn in full red
 ) -> Picture:
-    """Tint the photograph where the result is doubtful: clear = sure, red = b is `full` of the depth or more."""
-    doubt = np.clip(uncertainty / np.maximum(depth, 1e-12) / full, 0, 1)[..., None]
+    """Tint the photograph by relative uncertainty b / depth: clear = 0, red = `full` or more."""
+    share = np.clip(uncertainty / np.maximum(depth, 1e-12) / full, 0, 1)[..., None]
     grey = greyed(image).astype(np.float32)
     red = np.array([230.0, 30.0, 20.0], dtype=np.float32)
-    return np.asarray(np.clip(grey * (1 - 0.8 * doubt) + red * 0.8 * doubt, 0, 255), dtype=np.uint8)
-
-
-def error_map(
-    depth: npt.NDArray[np.float32],  # [H, W] > 0
-    truth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
-    full: float = 0.2,  # relative error of the end of the scale
-) -> Picture:
-    """Signed relative error: blue = too near, white = right, red = too far, black = truth unknown."""
-    known = truth > 0
-    error = np.zeros(depth.shape, dtype=np.float64)
-    np.divide(depth - truth, truth, out=error, where=known)
-    t = np.clip(error / full, -1, 1)[..., None]
-    white, red, blue = (np.array(c, dtype=np.float64) for c in ((255, 255, 255), (200, 30, 30), (40, 70, 200)))
-    out = np.where(t > 0, white + (red - white) * t, white + (blue - white) * -t)
-    out[~known] = 0
-    return np.asarray(out, dtype=np.uint8)
+    return np.asarray(np.clip(grey * (1 - 0.8 * share) + red * 0.8 * share, 0, 255), dtype=np.uint8)

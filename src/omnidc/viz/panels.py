@@ -9,7 +9,7 @@ import numpy.typing as npt
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
-def sheet(pictures: list[Picture], columns: int = 2) -> Picture:
+def contact_sheet(pictures: list[Picture], columns: int = 2) -> Picture:
     """Lay pictures out in a grid, all as wide as the widest."""
     columns = min(columns, len(pictures))
     widest = max(picture.shape[1] for picture in pictures)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from omnidc.errors import OmnidcError
-from omnidc.pipeline import Completion, Inputs
+from omnidc.frame import Frame
+from omnidc.pipeline import Completion
 from omnidc.web.metrics import Metrics
 from omnidc.web.problems import BusyError, StoppingError
 
@@ -26,7 +27,7 @@ class Completer(Protocol):
     name: str
 
     def complete_inputs(
-        self, inputs: Sequence[Inputs], keep_input: Any = "soft", max_long_side: int | None = None, *, far: Any = None
+        self, inputs: Sequence[Frame], keep_input: Any = "soft", max_long_side: int | None = None, *, far: Any = None
     ) -> list[Completion]: ...
 
 
@@ -47,7 +48,7 @@ class Run:
 class Job:
     """One view on its way through the queue."""
 
-    inputs: Inputs
+    inputs: Frame
     run: Run
     result: Future[Completion] = field(default_factory=Future)
     created: float = field(default_factory=time.monotonic)
@@ -57,7 +58,7 @@ class Job:
 
     @property
     def key(self) -> Hashable:
-        return self.inputs.sparse.shape, self.run
+        return self.inputs.image.shape[:2], self.run
 
     def cancel(self) -> None:
         """Leave the queue, or stop at the next layer of the network. Harmless when it is done."""
@@ -120,7 +121,7 @@ class JobQueue:
         self._worker = threading.Thread(target=self._work, name="omnidc-model", daemon=True)
         self._worker.start()
 
-    def submit(self, inputs: Inputs, run: Run) -> Job:
+    def submit(self, inputs: Frame, run: Run) -> Job:
         job = Job(inputs, run)
         with self._changed:
             if self._closed:

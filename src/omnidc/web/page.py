@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,10 +140,11 @@ def add_page(app: FastAPI, desk: Desk) -> None:
                     sent.image, sent.sparse, sent.points, desk.settings, unit=options.unit, **options.reading
                 )
             )
-            planted = disturb(given, sliders.keep, sliders.outliers)
+            given, planted = disturb(given, sliders.keep, sliders.outliers)
             assumed = given.intrinsics is None
             if given.intrinsics is None:
-                given.intrinsics = assumed_camera(given.sparse.shape, sliders.field_of_view)
+                camera = assumed_camera((given.height, given.width), sliders.field_of_view)
+                given = replace(given, intrinsics=camera)
             job = desk.queue.submit(given, options.run)
         notes = {"summary": given.summary(), "assumed_camera": assumed, "planted": planted}
         return StreamingResponse(_follow(job, desk, results, notes), media_type="application/x-ndjson")

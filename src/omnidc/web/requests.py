@@ -62,7 +62,7 @@ class Options(BaseModel):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The options of `omnidc.pipeline.prepare`."""
+        """The options of `omnidc.pipeline.make_frame`."""
         camera: Any = self.intrinsics
         if camera is not None and len(camera) == 9:
             camera = [camera[0:3], camera[3:6], camera[6:9]]

@@ -1,4 +1,4 @@
-"""From the bytes that strangers send to checked `Inputs`.
+"""From the bytes that strangers send to checked `Frame`.
 
 Nothing is decoded before its header says how large it will be. The readers of the package want files; they get them in
 memory (/dev/shm where there is one) under names of our own making, and the files are gone when the reader returns.
@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError, OmnidcError
+from omnidc.frame import Frame, Unit
 from omnidc.io.depth import CODECS
-from omnidc.pipeline import Inputs, prepare
+from omnidc.pipeline import make_frame
 from omnidc.pipeline.prepare import as_image
 from omnidc.web.problems import TooLargeError
 from omnidc.web.settings import Settings
@@ -78,8 +79,8 @@ def read_view(
     settings: Settings,
     unit: str | None = None,
     **options: Any,
-) -> Inputs:
-    """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.prepare`."""
+) -> Frame:
+    """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.make_frame`."""
     if sparse is not None and points is not None:
         raise InputError("Give the depth as a file or as points, not both.")
     check_image(image, settings)
@@ -94,7 +95,7 @@ def read_view(
         elif points:
             depth = rasterize(points, image_size(image), settings)
         try:
-            given = prepare(picture, depth, **options)
+            given = make_frame(picture, depth, **options)
         except OmnidcError as error:
             sentence = str(error).replace(str(picture), image.label)
             if isinstance(depth, Path):
@@ -103,10 +104,10 @@ def read_view(
         except MemoryError as error:
             raise TooLargeError("There is not enough memory to read this: send a smaller file.") from error
     if points:
-        given.note = "points, taken as they are"
-    if unit == "m" and given.unit != "m" and given.sparse.any():
-        given.unit, given.note = "m", "metres, as the request says"
-        given.warnings = [text for text in given.warnings if "looks like millimetres" not in text]
+        given = replace(given, unit_reason="points, taken as they are")
+    if unit == "m" and given.unit != Unit.METERS and given.measurements().any():
+        told = tuple(text for text in given.warnings if "looks like millimetres" not in text)
+        given = replace(given, unit=Unit.METERS, unit_reason="metres, as the request says", warnings=told)
     return given
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import struct
@@ -12,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.geometry.rasterize import move_points
+from omnidc.frame import Frame
+from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.geometry.surface import surface_mask
 from omnidc.patterns.noise import replace
-from omnidc.pipeline import Completion, Inputs
+from omnidc.pipeline import Completion
 
 FIELD_OF_VIEW = 60.0  # degrees across the width, where nobody knows the camera
 LONG_SIDE = 800  # of the maps that the page shows; downloads have every pixel
@@ -31,23 +33,24 @@ def assumed_camera(shape: tuple[int, ...], field_of_view: float) -> npt.NDArray[
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
 
 
-def disturb(given: Inputs, keep: float, outliers: float) -> int:
-    """Make a share of the points wrong, then keep a share of them; return how many wrong ones stay.
+def disturb(given: Frame, keep: float, outliers: float) -> tuple[Frame, int]:
+    """Make a share of the points wrong, then keep a share of them; return the frame and how many wrong ones stay.
 
     A wrong depth is drawn evenly from the range of the right ones. Fewer points are always a subset of more, so that
     the slider takes points away and never exchanges them.
     """
-    at = np.flatnonzero(given.sparse)
-    before = given.sparse
+    before = given.measurements()
+    at, sparse, warnings = np.flatnonzero(before), before, given.warnings
     if outliers > 0:
-        given.sparse = replace(before, at, before, outliers, np.random.default_rng(SEED))
+        sparse = replace(before, at, before, outliers, np.random.default_rng(SEED))
     if keep < 1:
         lost = np.random.default_rng(SEED + 1).permutation(at)[math.ceil(round(keep * at.size, 6)) :]
-        given.sparse = given.sparse.copy()
-        given.sparse.reshape(-1)[lost] = 0
-        if at.size and not given.sparse.any():
-            given.warnings = ["All points are switched off: the result is relative depth around 1, without a unit."]
-    return int(((given.sparse > 0) & (given.sparse != before)).sum())
+        sparse = sparse.copy()
+        sparse.reshape(-1)[lost] = 0
+        if at.size and not sparse.any():
+            warnings = ("All points are switched off: the result is relative depth around 1, without a unit.",)
+    wrong = int(((sparse > 0) & (sparse != before)).sum())
+    return dataclasses.replace(given, sparse=sparse, warnings=warnings), wrong
 
 
 def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
@@ -59,7 +62,7 @@ def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.f
     if at.size > SHOWN_POINTS:  # the triangulation of a dense map would take longer than the network
         sparse = sparse.copy()
         sparse.reshape(-1)[np.random.default_rng(SEED).permutation(at)[SHOWN_POINTS:]] = 0
-    return linear(result.image, move_points(sparse, shape))
+    return linear(result.image, resize_sparse_nearest(sparse, shape))
 
 
 def pack(result: Completion, notes: dict[str, Any]) -> bytes:

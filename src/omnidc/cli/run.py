@@ -1,0 +1,192 @@
+"""What the commands that complete share: options, progress, the dry run, and how a run ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.pipeline.options import CompleteOptions
+
+if TYPE_CHECKING:
+    from omnidc.frame import Frame, FrameSource, LazyFrames
+    from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline.source import RunListener
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which network runs where."""
+
+    model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
+    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1" …'})
+
+    @property
+    def name(self) -> str:
+        """The completer's name, known before it is loaded."""
+        from omnidc.pipeline import default_model
+
+        return Path(self.model or default_model()).name
+
+
+@dataclass(frozen=True)
+class RunOptions(ModelOptions):
+    """Which frames of a source are completed."""
+
+    mask: Path | None = field(
+        default=None,
+        metadata={"help": "Folder of masks by COLMAP's names (NAME.jpg.png), or one for all images; black = ignored."},
+    )
+    frame_step: int = field(default=1, metadata={"help": "Take every n-th frame."})
+    resume: bool = field(default=False, metadata={"help": "Skip frames that are already done."})
+    prior: str = field(
+        default="",
+        metadata={"help": "Monocular depth or disparity to fuse with: a file, a folder, or module:callable."},
+    )
+    overlay: Path | None = field(
+        default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
+    )
+
+
+def complete_all(
+    source: FrameSource,
+    sink: Sink,
+    complete: CompleteOptions,
+    chosen: RunOptions,
+    *,
+    output: Path,
+    allow_empty: bool = True,
+) -> None:
+    """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
+    from omnidc.errors import InputError
+    from omnidc.pipeline.prior import prior_completer
+    from omnidc.pipeline.source import complete_source
+
+    for note in source.notes:
+        typer.echo(f"note: {note}")
+    todo = sink.missing(source.names)
+    if len(todo) < len(source.names):
+        typer.echo(f"{len(source.names) - len(todo)} of {len(source.names)} are done already.")
+    if not todo:
+        sink.close()
+        return
+    completer = prior_completer(load_model(chosen.model, chosen.device), chosen.prior)
+    with progress() as listener:
+        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
+    if report.failed and len(report.names) == 1:
+        raise InputError(next(iter(report.failed.values())))
+    if len(report.names) > 1:
+        done = len(report.names) - len(report.failed) - len(report.skipped)
+        typer.echo(f"{done} of {len(report.names)} images completed into {output}")
+    for name, reason in report.failed.items():
+        typer.echo(f"failed: {name}: {reason}", err=True)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def progress() -> Any:
+    """Return a context with a `RunListener` that prints, under a bar where there are several frames."""
+    import contextlib
+    from collections.abc import Iterator
+
+    from tqdm import tqdm
+
+    from omnidc.pipeline.source import RunListener
+
+    class Printer(RunListener):
+        bar: Any = None
+        told = False  # the first of many frames is described, later ones where something is odd
+
+        def begin(self, total: int, todo: int) -> None:
+            self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
+
+        def say(self, text: str, err: bool = False) -> None:
+            if self.bar.disable:
+                typer.echo(text, err=err)
+            else:
+                self.bar.write(text)
+
+        def loaded(self, frame: Frame) -> None:
+            if not self.told or frame.warnings:
+                describe(frame, self.say)
+
+        def completed(self, frame: Frame, completion: Completion) -> None:
+            new = completion.warnings[len(frame.warnings) :]
+            for warning in new:
+                self.say(f"warning: {warning}", err=True)
+            if not self.told or new:
+                self.say(f"result: {describe_result(completion)}")
+            self.told = True
+            self.bar.update(1)
+
+        def skipped(self, name: str) -> None:
+            self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
+            self.bar.update(1)
+
+        def failed(self, name: str, reason: str) -> None:
+            self.bar.update(1)
+
+    @contextlib.contextmanager
+    def context() -> Iterator[RunListener]:
+        printer = Printer()
+        try:
+            yield printer
+        finally:
+            if printer.bar is not None:
+                printer.bar.close()
+
+    return context()
+
+
+def describe(frame: Frame, say: Any) -> None:
+    """Print the sanity line of a frame, what was done to it, and what is odd."""
+    say(f"input {frame.name}: {frame.summary()}" if frame.name else f"input: {frame.summary()}")
+    for note in frame.notes:
+        say(f"  {note}")
+    for warning in frame.warnings:
+        say(f"warning: {warning}", err=True)
+
+
+def describe_result(result: Completion) -> str:
+    """Return the range of the depth, the residual at the points, and the uncertainty."""
+    import numpy as np
+
+    kept = result.depth > 0
+    unit = result.unit.label
+    if not kept.any():
+        return "no pixel is left: the mask or --max-uncertainty dropped all of them"
+    low, middle, high = (float(f(result.depth[kept])) for f in (np.min, np.median, np.max))
+    text = f"depth min {low:.3g}, median {middle:.3g}, max {high:.3g} {unit}".rstrip()
+    points = kept & (result.sparse > 0)
+    if points.any():
+        relative = np.abs(result.residual[points]) / result.sparse[points]
+        confidence = float(result.input_confidence[points].mean())
+        text += f"; at the points off by {100 * float(np.median(relative)):.2g} % (median), confidence {confidence:.2f}"
+    if result.uncertainty is not None:
+        text += f"; uncertainty (Laplace scale) median {float(np.median(result.uncertainty)):.2g} {unit}".rstrip()
+    if not kept.all():
+        text += f"; {100 * float((~kept).mean()):.2g} % of the pixels dropped"
+    return text
+
+
+def draw_overlay(source: LazyFrames, path: Path) -> None:
+    """Draw the points of up to four frames over their photographs and say what was found."""
+    import numpy as np
+
+    from omnidc.io.images import write_picture
+    from omnidc.viz.overlay import point_overlay
+    from omnidc.viz.panels import contact_sheet
+
+    for note in source.notes:
+        typer.echo(f"note: {note}")
+    names = source.names
+    pictures = []
+    for i in np.linspace(0, len(names) - 1, min(4, len(names))):
+        frame = source[names[round(i)]]
+        describe(frame, typer.echo)
+        pictures.append(point_overlay(frame.image, frame.measurements()))
+    write_picture(path, pictures[0] if len(pictures) == 1 else contact_sheet(pictures))
+    typer.echo(f"wrote {path}: the colours (near red, far blue) should follow the things in the photograph.")
