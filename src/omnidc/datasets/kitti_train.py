@@ -81,7 +81,9 @@ def read_frame(folder: Path, lines: int, crop_top: int, truth_path: Path) -> Fra
     K = crop_camera(K, top + crop_top, left)
     sparse, truth = (valid(read_depth(path, 256.0))[window].copy() for path in (sparse_path, truth_path))
     return Frame(
-        image[window].copy(), sparse=subsample_lines(sparse, K, lines), depth=truth, intrinsics=K,
+        image[window].copy(),
+        sparse=subsample_lines(sparse, K, lines),
+        depth=truth,
+        intrinsics=K,
         name=f"{drive}/{camera}/{truth_path.stem}",
-        extra={"files": [str(image_path), str(sparse_path), str(truth_path)]},
-    )  # fmt: skip
+    )
