@@ -86,4 +86,5 @@ def read_frame(folder: Path, lines: int, crop_top: int, truth_path: Path) -> Fra
         depth=truth,
         intrinsics=K,
         name=f"{drive}/{camera}/{truth_path.stem}",
+        source=str(image_path),
     )
