@@ -26,21 +26,20 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from omnidc.datasets.mixture import held_out, scenes_of
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
-from omnidc.training.loop import train
-from omnidc.training.manifest import Chosen, write_manifest
-from omnidc.training.samples import names_of, open_source
+from omnidc.training.data import frame_names, is_held_out, open_source, scene_names
+from omnidc.training.manifest import write_manifest
+from omnidc.training.trainer import train
 
 SIZES = [[128, 160], [160, 128], [128, 192]]
 PATTERNS = ["0.7%", "0.1%", "0.03%", "sift", "lidar-16"]
 FRAMES = 16  # held out
-HOLD_OUT = 0.05  # of the scenes
+VAL_FRACTION = 0.05  # of the scenes
 LINEAR_LOSSES = {
-    **{"l1": 1.0, "l1_init": 0.0, "laplace": 0.5, "gradient_matching": 2.0, "relative": 0.0},
+    **{"l1": 1.0, "l1_init": 0.0, "laplace": 0.5, "gradient_matching": 2.0},
     **{"l1_log": 0.0, "laplace_log": 0.0, "gradient_matching_log": 0.0},
 }
 RANDOM = "0.01%~~5%"
@@ -55,16 +54,14 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("input", "no first guess"): {"network": {"options": {"prefill": False}}},
     ("upsampling", "without colours of single pixels"): {"network": {"options": {"detail": False}}},
     ("depth space", "log depth, not in units of relief"): {"network": {"options": {"relief": False}}},
-    ("depth space", "losses in linear depth (the paper's)"): {"loss": LINEAR_LOSSES},
-    ("losses", "without gradient L1"): {"loss": {"gradient_l1": 0.0}},
-    ("losses", "without gradient matching"): {"loss": {"gradient_matching_log": 0.0}},
-    ("losses", "without Laplace"): {"loss": {"laplace_log": 0.0}},
+    ("depth space", "losses in linear depth (the paper's)"): {"loss": {"weights": LINEAR_LOSSES, "relative": 0.0}},
+    ("losses", "without gradient L1"): {"loss": {"weights": {"gradient_l1": 0.0}}},
+    ("losses", "without gradient matching"): {"loss": {"weights": {"gradient_matching_log": 0.0}}},
+    ("losses", "without Laplace"): {"loss": {"weights": {"laplace_log": 0.0}}},
     ("losses", "not relative to interpolation"): {"loss": {"relative": 0.0}},
-    ("losses", "edges count twice"): {"loss": {"edge_gain": 1.0}},
-    ("losses", "with normals"): {"loss": {"normals": 0.1}},
-    ("training", "without the mean of weights"): {"optimiser": {"ema": 0.0}},
+    ("training", "without the mean of weights"): {"optimizer": {"ema": 0.0}},
     ("training", "one size of crop"): {"data": {"sizes": SIZES[:1]}},
-    ("training", "no bas-reliefs"): {"augment": {"relief": 0.0}},
+    ("training", "no bas-reliefs"): {"augment": {"compress_log_depth": 0.0}},
     ("training", "photographs as rendered"): {
         "augment": dict.fromkeys(("exposure", "white_balance", "vignette", "defocus", "motion", "noise", "jpeg"), 0.0)
     },
@@ -80,13 +77,12 @@ def manifest_of(worlds: Sequence[str], sources: dict[str, str], path: Path) -> N
     """Write a manifest that trains on frames of `worlds` alone and holds out what every run does."""
     chosen = {}
     for name, folder in sources.items():
-        frames = open_source(name, folder)
-        names = [
+        frames = open_source(name, folder).frames
+        chosen[name] = [
             frame
-            for frame, scene in zip(names_of(frames), scenes_of(frames), strict=True)
-            if scene.startswith(tuple(worlds)) or held_out(scene, HOLD_OUT)
+            for frame, scene in zip(frame_names(frames), scene_names(frames), strict=True)
+            if scene.startswith(tuple(worlds)) or is_held_out(scene, VAL_FRACTION)
         ]
-        chosen[name] = Chosen(frames, names, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_manifest(path, chosen)
 
@@ -112,10 +108,10 @@ def run_one(
             "sources": {f"frames{i}": one for i, one in enumerate(data)},
             "sizes": SIZES,
             "workers": 0,
-            "hold_out": HOLD_OUT,
+            "val_fraction": VAL_FRACTION,
         },
         "schedule": {"steps": steps},
-        "optimiser": {"ema": 0.98, "lr": lr},
+        "optimizer": {"ema": 0.98, "lr": lr},
         "validation": {"patterns": PATTERNS, "frames": FRAMES, "every_minutes": 0.0, "pictures": 0},
         "network": {"encoder": encoder} if encoder else {},
     }
@@ -129,7 +125,7 @@ def run_one(
     if start:
         own = folder.with_suffix(".start.safetensors")
         fitting_start(start, tables["network"].get("options", {}), own)
-        tables["network"] = {**tables["network"], "start": str(own)}
+        tables["network"] = {**tables["network"], "init_checkpoint": str(own)}
     config = load_config("compact", None, [f"seed={seed}"], **tables)
     train(config, folder, resume=(folder / "state.pt").exists(), quiet=True)
     with (folder / "validation.csv").open(encoding="utf-8") as file:

@@ -5,7 +5,7 @@
 
 Prints images a second by the clock (data loading included) and by CPU time of the training processes, and the share of
 the step spent waiting for data, in the network's forward pass, in the integrator (its forward solves and the solve of
-its backward pass), in losses, in the rest of the backward pass, and in the optimiser with averaging. Shares are of CPU
+its backward pass), in losses, in the rest of the backward pass, and in the optimizer with averaging. Shares are of CPU
 time, since the clock means little on a shared machine.
 """
 
@@ -24,8 +24,8 @@ from torch import Tensor
 from omnidc.network.interface import Fields
 from omnidc.training import losses
 from omnidc.training.config import TrainConfig, load_config
-from omnidc.training.distributed import World, join_world
-from omnidc.training.loop import Run
+from omnidc.training.distributed import ProcessGroup, join_group
+from omnidc.training.trainer import Trainer
 
 
 class Stopwatch:
@@ -47,9 +47,9 @@ class Stopwatch:
         return timed
 
 
-def watch_integrator(run: Run, watch: Stopwatch) -> None:
+def watch_integrator(trainer: Trainer, watch: Stopwatch) -> None:
     """Time `integrate` forward, and backward between the gradient of its output and that of its first input."""
-    original = run.network.integrate
+    original = trainer.network.integrate
 
     def integrate(fields: Fields, sparse: Tensor, start: Tensor | None = None) -> Any:
         began = time.process_time()
@@ -70,24 +70,23 @@ def watch_integrator(run: Run, watch: Stopwatch) -> None:
                 tensor.register_hook(leave)
         return solution, info
 
-    run.network.integrate = integrate  # type: ignore[method-assign]
+    trainer.network.integrate = integrate  # type: ignore[method-assign]
 
 
-def measure(config: TrainConfig, steps: int, warmup: int, world: World) -> None:
+def measure(config: TrainConfig, steps: int, warmup: int, group: ProcessGroup) -> None:
     """Train a few steps; the first process prints, and speaks for the others."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(config, Path(folder), world)
-        run._begin_epoch()
-        batches = run._batches(run._plan(0))
+        trainer = Trainer(config, Path(folder), group)
+        batches = trainer.batches(trainer.sampler())
         for _ in range(warmup):
-            run.train_step(batches, 0.5)
+            trainer.train_step(batches, 0.5)
         watch = Stopwatch()
-        watch_integrator(run, watch)
-        run.network.fields = watch.wrap("fields", run.network.fields)  # type: ignore[method-assign]
-        run.network.refine = watch.wrap("refine", run.network.refine)  # type: ignore[method-assign]
+        watch_integrator(trainer, watch)
+        trainer.network.fields = watch.wrap("fields", trainer.network.fields)  # type: ignore[method-assign]
+        trainer.network.refine = watch.wrap("refine", trainer.network.refine)  # type: ignore[method-assign]
         losses.total = watch.wrap("losses", losses.total)
-        run.optimiser.step = watch.wrap("optimiser", run.optimiser.step)  # type: ignore[method-assign]
-        run.average.update = watch.wrap("optimiser", run.average.update)  # type: ignore[method-assign]
+        trainer.optimizer.step = watch.wrap("optimizer", trainer.optimizer.step)  # type: ignore[method-assign]
+        trainer.ema.update_parameters = watch.wrap("optimizer", trainer.ema.update_parameters)  # type: ignore[method-assign]
         Tensor.backward = watch.wrap("backward", Tensor.backward)  # type: ignore[method-assign]
         waited = 0.0
 
@@ -103,9 +102,9 @@ def measure(config: TrainConfig, steps: int, warmup: int, world: World) -> None:
         source = timed_batches()
         clock, cpu = time.monotonic(), time.process_time()
         for _ in range(steps):
-            run.train_step(source, 0.5)
+            trainer.train_step(source, 0.5)
         clock, cpu = time.monotonic() - clock, time.process_time() - cpu
-        images = steps * config.optimiser.batch
+        images = steps * config.optimizer.batch
         parts = watch.seconds
         solved = parts.get("integrator", 0.0) + parts.get("integrator backward", 0.0)
         shown = {
@@ -114,15 +113,15 @@ def measure(config: TrainConfig, steps: int, warmup: int, world: World) -> None:
             "integrator": solved,
             "losses": parts["losses"],
             "backward": parts["backward"] - parts.get("integrator backward", 0.0),
-            "optimiser": parts["optimiser"],
+            "optimizer": parts["optimizer"],
         }
-        if not world.is_first:
+        if not group.is_main:
             return
         threads = torch.get_num_threads()
-        cores, total = threads * world.size, cpu * world.size
+        cores, total = threads * group.size, cpu * group.size
         size = ", ".join(f"{height}x{width}" for height, width in config.data.sizes)
-        print(f"{config.network.name}, batch {config.optimiser.batch}, {size}, ", end="")
-        print(f"{world.size} processes with {threads} threads, {steps} steps")
+        print(f"{config.network.name}, batch {config.optimizer.batch}, {size}, ", end="")
+        print(f"{group.size} processes with {threads} threads, {steps} steps")
         print(f"{images / clock:8.2f} images/s by the clock, {100 * waited / clock:.1f} % of it waiting for data")
         print(f"{images * cores / total:8.2f} images/s on {cores} free cores ({total / images:.3f} CPU-s an image)")
         for name, seconds in shown.items():
@@ -145,10 +144,10 @@ def main() -> None:
         "schedule": {"steps": 1_000_000},
     }
     if options.batch is not None:
-        tables["optimiser"] = {"batch": options.batch}
+        tables["optimizer"] = {"batch": options.batch}
     config = load_config(options.preset, None, options.settings, **tables)
-    with join_world(config.runtime.device) as world:
-        measure(config, options.steps, options.warmup, world)
+    with join_group(config.runtime.device) as group:
+        measure(config, options.steps, options.warmup, group)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "sensors": ("errors frame geometry io", "cv2 natsort numpy pycolmap rosbags"),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
-        "datasets errors frame geometry integrate io network patterns",
-        "cv2 numpy safetensors tomli torch tqdm",
+        "datasets errors frame geometry integrate io network patterns pipeline",
+        "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
     "evaluation": (
         "__init__ datasets errors frame geometry integrate io patterns pipeline",

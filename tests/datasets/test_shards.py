@@ -102,7 +102,7 @@ def test_normals_and_sky_are_left_unread_where_nobody_wants_them(tmp_path: Path)
     normals, sky = np.zeros((24, 32, 3), np.float32), np.zeros((24, 32), bool)
     with ShardWriter(tmp_path / "a.tar") as shard:
         shard.add("room_00001_0", picture(1), depth_map(1), None, normals, sky)
-    whole, lean = Shards(tmp_path)[0], Shards(tmp_path, auxiliary=False)[0]
+    whole, lean = Shards(tmp_path)[0], Shards(tmp_path, auxiliary=())[0]
     assert whole.normals is not None
     assert whole.sky is not None
     assert lean.normals is None

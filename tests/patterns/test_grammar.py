@@ -34,11 +34,11 @@ def test_every_pattern_gives_measurements_with_flags_and_repeats_itself(
     again = pattern(depth, image, np.random.default_rng(7))
     np.testing.assert_array_equal(sample.sparse, again.sparse)
     assert sample.sparse.dtype == np.float32
-    assert sample.noise.dtype == np.bool_
-    assert sample.sparse.shape == sample.noise.shape == depth.shape
+    assert sample.outlier_mask.dtype == np.bool_
+    assert sample.sparse.shape == sample.outlier_mask.shape == depth.shape
     assert np.isfinite(sample.sparse).all()
     assert sample.sparse.min() >= 0
-    assert not sample.noise[sample.sparse == 0].any()
+    assert not sample.outlier_mask[sample.sparse == 0].any()
     np.testing.assert_array_equal(depth, depth_before)
     np.testing.assert_array_equal(image, image_before)
 
@@ -172,8 +172,8 @@ def test_ranges_are_read_as_written(low: float, factor: float, percent: bool, lo
         ("sift-4", "only lidar"),
         ("lidar-0", "only lidar"),
         ("lidar(0)", "at least 1"),
-        ("lidar(4, 5)", "a word, not a number"),
-        ("lidar(4, random, 5)", "takes lines"),
+        ("lidar(4, 0.1, 6)", "a word, not a number"),
+        ("lidar(4, 0.1, random, 6)", "takes lines, tilt"),
         ("lidar-16(100~200)", "one number"),
         ("orb(harris)", "not 'harris'"),
         ("orb(100, best)", "fast and harris"),

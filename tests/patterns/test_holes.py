@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.errors import InputError
-from omnidc.patterns import blocks, crop, depth_camera, hole, parse
-from omnidc.patterns.holes import blind_at_edges, blind_by_light, glass_region, quantised_disparity
-from omnidc.patterns.sample import Depth, Image, exact
+from omnidc.patterns import blocks, depth_camera, hole, limit_range, parse
+from omnidc.patterns.holes import exposure_mask, glass_region, occlusion_mask, quantised_disparity
+from omnidc.patterns.sample import Depth, Image, sample_at
 
 
 @given(part=st.floats(0, 1), seed=st.integers(0, 100))
 def test_hole_is_one_rectangle_of_the_size_asked_for(part: float, seed: int) -> None:
     depth = np.ones((20, 30), np.float32)
     image = np.zeros((20, 30, 3), np.uint8)
-    sample = hole(part)(exact(depth, depth > 0), depth, image, np.random.default_rng(seed))
+    sample = hole(part)(sample_at(depth, depth > 0), depth, image, np.random.default_rng(seed))
     missing = sample.sparse == 0
     rows, columns = np.flatnonzero(missing.any(1)), np.flatnonzero(missing.any(0))
     assert missing.sum() == int(20 * part) * int(30 * part)
@@ -25,7 +25,7 @@ def test_hole_is_one_rectangle_of_the_size_asked_for(part: float, seed: int) -> 
 
 def test_blocks_take_measurements_and_flags_away_and_nothing_else(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
-    sample = blocks(3, 0.2)(exact(depth, depth > 0), depth, image, np.random.default_rng(0))
+    sample = blocks(3, 0.2)(sample_at(depth, depth > 0), depth, image, np.random.default_rng(0))
     missing = (sample.sparse == 0) & (depth > 0)
     assert 0 < missing.sum() <= 3 * 19 * 25
     np.testing.assert_array_equal(sample.sparse[~missing], depth[~missing])
@@ -34,7 +34,7 @@ def test_blocks_take_measurements_and_flags_away_and_nothing_else(scene: tuple[D
 def test_crop_keeps_the_nearer_part_of_the_scene(scene: tuple[Depth, Image]) -> None:
     _, image = scene
     depth = np.random.default_rng(0).permutation(np.linspace(1, 5, 96 * 128)).astype(np.float32).reshape(96, 128)
-    sample = crop(0.5, near=0.1)(exact(depth, depth > 0), depth, image, np.random.default_rng(0))
+    sample = limit_range(0.5, near=0.1)(sample_at(depth, depth > 0), depth, image, np.random.default_rng(0))
     kept = sample.sparse[sample.sparse > 0]
     assert abs(kept.min() - 1.4) < 0.01
     assert abs(kept.max() - 3) < 0.01
@@ -50,7 +50,7 @@ def test_camera_is_blind_beside_depth_edges_only(scene: tuple[Depth, Image]) -> 
     far_from_edges[50:70, 45:55] = True
     rng = np.random.default_rng(0)
     for _ in range(20):
-        blind = blind_at_edges(depth, rng)
+        blind = occlusion_mask(depth, rng)
         assert blind[40, 30:70].all()
         assert not (blind & far_from_edges).any()
 
@@ -61,7 +61,7 @@ def test_camera_is_blind_in_the_dark(scene: tuple[Depth, Image]) -> None:
     even[70:, 100:] = 0
     even[:20, :20] = 255
     rng = np.random.default_rng(0)
-    masks = [blind_by_light(even, rng) for _ in range(30)]
+    masks = [exposure_mask(even, rng) for _ in range(30)]
     assert np.mean([mask[80:, 110:].mean() for mask in masks]) > 0.6
     assert np.mean([mask[5:15, 5:15].all() for mask in masks]) > 0.9
     assert not any(mask[30:60, 30:90].any() for mask in masks)
@@ -95,7 +95,7 @@ def test_camera_returns_most_of_the_scene_and_flags_what_lies_behind_glass(scene
     shares = [np.count_nonzero(sample.sparse) / np.count_nonzero(depth) for sample in samples]
     assert np.median(shares) > 0.5
     assert min(shares) < 0.9
-    assert any(sample.noise.any() for sample in samples)
+    assert any(sample.outlier_mask.any() for sample in samples)
     assert all(not sample.sparse[depth == 0].any() for sample in samples)
 
 

@@ -98,8 +98,8 @@ def test_bleeding_is_flagged_and_nothing_lies_before_the_truth(scene: tuple[Dept
         sample = lidar(64)(depth, image, rng)
         at = sample.sparse > 0
         assert np.all(sample.sparse[at] >= 0.99 * depth[at])
-        np.testing.assert_array_equal(sample.noise, at & (sample.sparse - depth > 0.1 * depth))
-        flagged += int(sample.noise.sum())
+        np.testing.assert_array_equal(sample.outlier_mask, at & (sample.sparse - depth > 0.1 * depth))
+        flagged += int(sample.outlier_mask.sum())
     assert flagged > 100
 
 
@@ -150,7 +150,7 @@ def test_lidar_without_baseline_has_no_wrong_point() -> None:
             assert points.any()
             wrong[baseline] += int((np.abs(sample.sparse[points] - depth[points]) > 0.1).sum())
             if baseline == "none":
-                assert not sample.noise.any()
+                assert not sample.outlier_mask.any()
     assert wrong["none"] == 0
     assert wrong["random"] > 0
 
@@ -158,3 +158,16 @@ def test_lidar_without_baseline_has_no_wrong_point() -> None:
 def test_unknown_baseline_is_a_sentence() -> None:
     with pytest.raises(ConfigError, match="baseline"):
         parse("lidar(baseline=sideways)")
+
+
+def test_tilted_lines_run_obliquely() -> None:
+    """On a wall the slope of a scan line in the picture is the tangent of the tilt."""
+    draws = [draw_lidar(96, 128, 1.0, np.random.default_rng(seed), 16, tilt=(0.3, 0.6)) for seed in range(50)]
+    assert all(0.3 <= abs(draw.roll) <= 0.6 for draw in draws)
+    assert {draw.roll > 0 for draw in draws} == {True, False}
+    depth = np.full((96, 128), 5, np.float32)
+    sparse = scan_from_baseline(
+        depth, replace(STRAIGHT, lines=3, columns=400, roll=0.4, pitch_min=-0.01, pitch_max=0.01)
+    )
+    rows, columns = np.nonzero(sparse)
+    assert np.polyfit(columns, rows, 1)[0] == pytest.approx(np.tan(0.4), abs=0.05)

@@ -19,11 +19,11 @@ def test_only_ghosts_are_wrong_on_a_flat_wall() -> None:
     image = np.zeros((100, 200, 3), np.uint8)
     rng = np.random.default_rng(0)
     without = radar(500, ghosts=0)(depth, image, rng)
-    assert not without.noise.any()
+    assert not without.outlier_mask.any()
     at = without.sparse > 0
     assert 0.005 < np.std(without.sparse[at] / 5) < 0.015
     ghosts = radar(2000, ghosts=0.3)(depth, image, rng)
-    assert abs(ghosts.noise.sum() / (ghosts.sparse > 0).sum() - 0.3) < 0.06
+    assert abs(ghosts.outlier_mask.sum() / (ghosts.sparse > 0).sum() - 0.3) < 0.06
     assert ghosts.sparse.max() > 7
     assert 0 < ghosts.sparse[ghosts.sparse > 0].min() < 3
 

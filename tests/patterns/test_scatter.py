@@ -19,7 +19,7 @@ def test_points_are_true_and_as_many_as_asked_for(count: int, seed: int, unknown
     at = sample.sparse > 0
     assert at.sum() == min(count, (depth > 0).sum())
     np.testing.assert_array_equal(sample.sparse[at], depth[at].astype(np.float32))
-    assert not sample.noise.any()
+    assert not sample.outlier_mask.any()
 
 
 def test_count_is_matched_to_the_known_part_of_the_picture(scene: tuple[Depth, Image]) -> None:

@@ -207,13 +207,49 @@ def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_others_are_broug
             "ERROR: No matching distribution found for x\n[notice] a new pip",
             "ERROR: No matching distribution found for x",
         ),
-        ("Reading\nE: Unable to locate package x", "E: Unable to locate package x (is `apt-get update` needed?)"),
+        (
+            "Reading\nE: Unable to locate package x",
+            "E: Unable to locate package x; run `apt-get update` first, then this again",
+        ),
+        (
+            "E: Failed to fetch u  404  Not Found",
+            "E: Failed to fetch u  404  Not Found; run `apt-get update` first, then this again",
+        ),
         ("something odd.", "something odd"),
         ("", "no message"),
     ],
 )
 def test_a_tool_that_fails_is_quoted_where_it_says_why(said: str, told: str) -> None:
     assert complaint(said) == told
+
+
+def test_relative_folder_is_unpacked_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dpkg runs in a folder of its own, so it must be given absolute paths."""
+    monkeypatch.chdir(tmp_path)
+    seen: list[tuple[list[str], Path]] = []
+
+    def run(command: list[str], folder: Path) -> None:
+        seen.append((command, folder))
+        library = folder / "usr/share/sweethome3d/furniture/BlendSwap-CC-0.sh3f"
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(library, "w") as file:
+            file.writestr("chair/chair.obj", OBJ)
+
+    monkeypatch.setattr(acquiring, "run", run)
+    source = next(s for s in SOURCES if s.name == "sh3d/BlendSwap-CC-0")
+    acquire(source, Path("assets"), [Path("assets").resolve() / "furniture.deb"])
+    assert (tmp_path / "assets/sh3d/BlendSwap-CC-0/chair/chair.obj").is_file()
+    ((command, folder),) = seen
+    assert folder.is_absolute()
+    assert all(Path(word).is_absolute() for word in command[2:])
+
+
+def test_archive_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as file:
+        file.writestr("../escaped.txt", "x")
+    with pytest.raises(FileError, match="outside"):
+        acquiring._extract_zip(tmp_path / "bad.zip", tmp_path / "in")
+    assert not (tmp_path / "escaped.txt").exists()
 
 
 def test_obj_polygons_become_triangles_and_stand_on_the_floor(tmp_path: Path) -> None:

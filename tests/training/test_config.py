@@ -11,23 +11,39 @@ from omnidc.training.config import (
     from_tables,
     load_config,
     merge,
+    modernize,
     parse_override,
     preset_names,
     read_run,
     to_tables,
 )
+from omnidc.training.losses import LOSSES
 
 
 def test_paper_preset_is_the_papers() -> None:
     config = load_config("paper")
     assert config.schedule.epochs == 72
     assert [round(milestone * 72) for milestone in config.schedule.milestones] == [36, 48, 56, 64]
-    assert config.data.per_epoch == 5 * 25_000
+    assert config.data.epoch_size == 5 * 25_000
     assert config.data.sizes == [[480, 640]]
-    assert (config.optimiser.batch, config.optimiser.lr, config.optimiser.clip) == (60, 1e-3, 1.0)
-    loss = config.loss
-    assert (loss.l1, loss.l1_init, loss.laplace, loss.gradient_matching, loss.gradient_l1) == (1, 1, 0.5, 2, 1)
+    assert (config.optimizer.batch, config.optimizer.lr, config.optimizer.grad_clip) == (60, 1e-3, 1.0)
+    weights = {loss.name: config.loss.weight(loss) for loss in LOSSES}
+    paper = {"l1": 1, "l1_init": 1, "laplace": 0.5, "laplace_init": 0.5, "gradient_matching": 2}
+    paper |= {"gradient_l1": 1, "input_confidence": 1}
+    assert {name: weight for name, weight in weights.items() if weight} == paper
+    assert config.data.unit_median
+    assert config.loss.min_log_scale == -2
     assert (config.augment.scale_max, config.augment.brightness, config.augment.jpeg) == (1.5, 0.4, 0)
+
+
+def test_presets_of_the_paper_differ_as_they_say() -> None:
+    paper, tenth, plus = (to_tables(load_config(name)) for name in ("paper", "paper-tenth", "paper-plus"))
+    tenth["data"]["epoch_size"] *= 10
+    assert tenth == paper
+    assert plus["network"].pop("options") == {"released": False, "log_scale_floor": -7.0}
+    assert plus["loss"].pop("min_log_scale") == -7.0
+    paper["network"].pop("options"), paper["loss"].pop("min_log_scale")
+    assert plus == paper
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -41,11 +57,11 @@ def test_every_preset_is_complete_and_its_patterns_can_be_read(name: str) -> Non
 
 def test_later_layers_win_key_by_key(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text('[optimiser]\nlr = 1\nbatch = 16\n[data.sources]\na = "/x"\n')
-    config = load_config("compact", file, ["optimiser.batch=32", "schedule.steps=5"], data={"sources": {"b": "/y"}})
-    assert config.optimiser.lr == 1.0
-    assert config.optimiser.batch == 32
-    assert config.optimiser.ema == load_config("compact", schedule={"steps": 1}).optimiser.ema
+    file.write_text('[optimizer]\nlr = 1\nbatch = 16\n[data.sources]\na = "/x"\n')
+    config = load_config("compact", file, ["optimizer.batch=32", "schedule.steps=5"], data={"sources": {"b": "/y"}})
+    assert config.optimizer.lr == 1.0
+    assert config.optimizer.batch == 32
+    assert config.optimizer.ema == load_config("compact", schedule={"steps": 1}).optimizer.ema
     assert config.data.sources == {"a": "/x", "b": "/y"}
 
 
@@ -65,18 +81,18 @@ def test_empty_table_empties() -> None:
 @pytest.mark.parametrize(
     ("override", "complaint"),
     [
-        ("optimiser.learning_rate=1", "no setting optimiser.learning_rate"),
-        ("optimiser.lr=fast", "optimiser.lr must be a number"),
-        ("optimiser.batch=1.5", "whole number"),
-        ("optimiser=3", "table of settings"),
-        ("optimiser.lr", "section.key=value"),
+        ("optimizer.learning_rate=1", "no setting optimizer.learning_rate"),
+        ("optimizer.lr=fast", "optimizer.lr must be a number"),
+        ("optimizer.batch=1.5", "whole number"),
+        ("optimizer=3", "table of settings"),
+        ("optimizer.lr", "section.key=value"),
         ("data.sizes=[[1, 2, 3]]", "pairs"),
-        ("data.hold_out=1", "hold_out"),
+        ("data.val_fraction=1", "val_fraction"),
         ("schedule.kind=linear", "schedule.kind"),
         ("schedule.time_budget=soon", "duration"),
         ("runtime.precision=int8", "precision"),
         ("augment.flip=2", "flip"),
-        ("optimiser.accumulate=0", "at least 1"),
+        ("optimizer.accumulate=0", "at least 1"),
     ],
 )
 def test_wrong_settings_are_named(override: str, complaint: str) -> None:
@@ -86,7 +102,7 @@ def test_wrong_settings_are_named(override: str, complaint: str) -> None:
 
 def test_run_without_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="no end"):
-        load_config("compact")
+        load_config()
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -99,3 +115,25 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         load_config("compact", tmp_path / "bad.toml")
     with pytest.raises(FileError, match="no run"):
         read_run(tmp_path)
+
+
+def test_modernize_old_keys_are_todays_settings() -> None:
+    old = ["optimiser.clip=2.0", "data.hold_out=0.1", "data.per_epoch=7", "data.max_edges=0.3", "network.start=x"]
+    old += ["augment.relief=0.25", "loss.l1_log=3.0", "loss.normals=0.0", "loss.edge_radius=3", "schedule.steps=1"]
+    config = load_config("compact", None, old)
+    assert (config.optimizer.grad_clip, config.optimizer.batch) == (2.0, 8)
+    assert (config.data.val_fraction, config.data.epoch_size, config.data.max_edge_fraction) == (0.1, 7, 0.3)
+    assert (config.network.init_checkpoint, config.augment.compress_log_depth) == ("x", 0.25)
+    assert (config.loss.weights["l1_log"], config.loss.weights["gradient_l1"]) == (3.0, 10.0)
+
+
+def test_modernize_keeps_what_it_is_given() -> None:
+    tables = {"optimiser": {"clip": 1.0}, "loss": {"normals": 0.0}}
+    assert modernize(tables) == {"optimizer": {"grad_clip": 1.0}}
+    assert tables == {"optimiser": {"clip": 1.0}, "loss": {"normals": 0.0}}
+
+
+@pytest.mark.parametrize("override", ["loss.normals=1.0", "loss.edge_gain=2.0"])
+def test_modernize_removed_settings_in_use_are_refused(override: str) -> None:
+    with pytest.raises(ConfigError, match="was removed"):
+        load_config("compact", None, ["schedule.steps=1", override])

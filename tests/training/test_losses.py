@@ -13,7 +13,8 @@ from torch import Tensor
 from omnidc.errors import ConfigError
 from omnidc.network.interface import Fields, Prediction
 from omnidc.training import losses
-from omnidc.training.losses import LossConfig
+from omnidc.training.batch import Batch
+from omnidc.training.losses import Loss, LossConfig
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -114,7 +115,7 @@ def test_released_gradient_matching_pads_odd_sizes_by_repetition(golden: dict[st
 
 def test_median_is_the_lower_middle_value_of_what_is_known() -> None:
     truth = torch.tensor([[4.0, 0, 1, 2, math.nan, 3], [0, 0, 0, 0, 0, 0]]).reshape(2, 1, 2, 3)
-    assert losses.median_of(truth).flatten().tolist() == [2.0, 1.0]
+    assert losses.masked_median(truth).flatten().tolist() == [2.0, 1.0]
 
 
 def test_l1_is_the_mean_over_known_pixels_of_each_image() -> None:
@@ -197,17 +198,47 @@ def test_gradient_l1_agrees_with_its_equation_cell_by_cell(size: tuple[int, int]
     torch.testing.assert_close(losses.gradient_l1(gradients, truth), slow_gradient_l1(gradients, truth, cell))
 
 
-def test_gradient_l1_vanishes_for_the_gradients_of_the_truth() -> None:
+@pytest.mark.parametrize("space", ["log", "linear"])
+def test_gradient_l1_vanishes_for_the_truth_of_its_space(space: str) -> None:
     truth = depths(1, 1, 32, 32)
-    log = torch.nn.functional.avg_pool2d(truth.log(), 4)
+    cells = torch.nn.functional.avg_pool2d(truth.log() if space == "log" else truth, 4)
     gradients = []
     for _ in range(3):
-        gradient = torch.zeros(1, 2, *log.shape[-2:], dtype=torch.float64)
-        gradient[:, 0, :, 1:] = (log[..., 1:] - log[..., :-1])[:, 0]
-        gradient[:, 1, 1:] = (log[..., 1:, :] - log[..., :-1, :])[:, 0]
+        gradient = torch.zeros(1, 2, *cells.shape[-2:], dtype=torch.float64)
+        gradient[:, 0, :, 1:] = (cells[..., 1:] - cells[..., :-1])[:, 0]
+        gradient[:, 1, 1:] = (cells[..., 1:, :] - cells[..., :-1, :])[:, 0]
         gradients.append(gradient)
-        log = torch.nn.functional.avg_pool2d(log, 2)
-    assert losses.gradient_l1(gradients, truth).item() < 1e-12
+        cells = torch.nn.functional.avg_pool2d(cells, 2)
+    other = "linear" if space == "log" else "log"
+    assert losses.gradient_l1(gradients, truth, space=space).item() < 1e-12
+    assert losses.gradient_l1(gradients, truth, space=other).item() > 0.01
+
+
+def test_linear_gradients_ignore_holes_and_far_truth() -> None:
+    truth = torch.full((1, 1, 8, 16), 2.0, dtype=torch.float64)
+    truth[..., :8] = 3.0
+    truth[..., 2, 3] = 0  # a hole
+    truth[..., 12:] = 50.0  # beyond max_depth
+    gradient = torch.zeros(1, 2, 2, 4, dtype=torch.float64)
+    gradient[0, 0, :, 2], gradient[0, 0, :, 3] = -1.0, 8.0
+    assert losses.gradient_l1([gradient], truth, space="linear").item() < 1e-12
+
+
+def test_laplace_init_is_laplace_of_the_depth_before_refinement() -> None:
+    leaves = make_leaves()
+    truth = with_holes(depths(2, 1, 12, 20))
+    prediction = make_prediction(leaves)
+    weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"laplace": 1.0, "laplace_init": 1.0}
+    terms = total(prediction, truth, truth, LossConfig(weights))
+    median = losses.masked_median(truth)
+    expected = losses.laplace(prediction.depth_init / median, truth / median, (leaves["scale"] / median).log()).mean()
+    torch.testing.assert_close(terms["laplace_init"], expected)
+    assert terms["laplace_init"] != terms["laplace"]
+
+
+def test_unknown_gradient_space_is_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="gradient_space"):
+        LossConfig(gradient_space="cubic")
 
 
 def test_gradient_matching_ignores_a_constant_offset_and_pixels_without_truth() -> None:
@@ -217,40 +248,6 @@ def test_gradient_matching_ignores_a_constant_offset_and_pixels_without_truth() 
     holes = with_holes(truth)
     depth = torch.where(holes > 0, truth + 3, 1e6)
     assert losses.gradient_matching(depth, holes, max_depth=None).item() < 1e-9
-
-
-def test_normals_are_those_of_the_points_in_space() -> None:
-    depth = depths(1, 1, 5, 7)
-    focal, (height, width) = 9.0, depth.shape[-2:]
-    v, u = torch.meshgrid(torch.arange(5.0) - (height - 1) / 2, torch.arange(7.0) - (width - 1) / 2, indexing="ij")
-    rays = torch.stack([u / focal, v / focal, torch.ones_like(u)]).double()
-    here = rays[:, :-1, :-1]
-
-    def tangent(log_step: Tensor, ray_step: Tensor) -> Tensor:  # of D · ray, per unit of depth
-        return log_step * here + ray_step
-
-    log = depth[0, 0].log()
-    across = tangent(log[:-1, 1:] - log[:-1, :-1], rays[:, :-1, 1:] - here)
-    down = tangent(log[1:, :-1] - log[:-1, :-1], rays[:, 1:, :-1] - here)
-    expected = torch.nn.functional.normalize(torch.linalg.cross(across, down, dim=0), dim=0)
-    torch.testing.assert_close(losses.surface_normals(depth.log(), focal)[0], expected)
-
-
-def test_normals_of_a_plane_are_the_same_everywhere() -> None:
-    v, u = torch.meshgrid(torch.arange(6.0), torch.arange(8.0), indexing="ij")
-    wall = (1 / (0.5 + 1e-4 * (u - 3.5) + 2e-4 * (v - 2.5))).double()[None, None]  # inverse depth is linear on planes
-    normals = losses.surface_normals(wall.log(), 8.0)
-    torch.testing.assert_close(normals, normals[..., :1, :1].expand_as(normals), atol=1e-5, rtol=0)
-
-
-def test_normals_count_only_where_the_truth_is_whole() -> None:
-    truth = depths(1, 1, 6, 8)
-    assert losses.normals(3 * truth, truth).item() == pytest.approx(0, abs=1e-12)
-    wrong = truth.clone()
-    wrong[..., 2, 3] = 50.0
-    assert losses.normals(wrong, truth).item() > 0.01
-    truth[..., 2, 3] = 0
-    assert losses.normals(wrong, truth).item() == pytest.approx(0, abs=1e-12)
 
 
 def test_noise_is_found_on_both_sides_and_where_it_was_injected() -> None:
@@ -277,30 +274,21 @@ def test_noise_is_found_on_both_sides_and_where_it_was_injected() -> None:
     assert released.flatten().tolist()[:3] == [1, 1, 0]
 
 
-def test_edge_band_lies_around_depth_edges_only() -> None:
-    truth = torch.ones(1, 1, 9, 20)
-    truth[..., 10:] = 2.0
-    truth[..., 18:] = 0.0
-    band = losses.edge_band(truth, gain=3.0, radius=1)
-    assert band[0, 0, 4].tolist() == [1.0] * 8 + [4.0] * 4 + [1.0] * 8
-
-
 def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict[str, Tensor]:
     gradients = [leaves["g0"], leaves["g1"]]
     return {
         "l1": losses.l1(leaves["depth"], truth),
-        "l1_log": losses.l1_log(leaves["depth"], truth, losses.edge_band(truth, gain=2.0)),
+        "l1_log": losses.l1_log(leaves["depth"], truth),
         "laplace": losses.laplace(leaves["depth"], truth, leaves["scale"].log()),
         "laplace_log": losses.laplace_log(leaves["depth"], truth, leaves["scale"]),
         "gradient_matching": losses.gradient_matching(leaves["depth"], truth),
         "gradient_matching_log": losses.gradient_matching(leaves["depth"], truth, log=True),
         "gradient_l1": losses.gradient_l1(gradients, truth),
-        "normals": losses.normals(leaves["depth"], truth),
         "input_confidence": losses.input_confidence(leaves["confidence"], sparse, truth),
     }
 
 
-TERM_NAMES = sorted(losses.TERMS)
+TERM_NAMES = sorted(loss.name for loss in losses.LOSSES)
 
 
 def make_leaves(batch: int = 2, height: int = 12, width: int = 20) -> dict[str, Tensor]:
@@ -315,7 +303,7 @@ def make_leaves(batch: int = 2, height: int = 12, width: int = 20) -> dict[str, 
     return {name: tensor.requires_grad_() for name, tensor in leaves.items()}
 
 
-@pytest.mark.parametrize("name", sorted(set(TERM_NAMES) - {"l1_init"}))
+@pytest.mark.parametrize("name", sorted(set(TERM_NAMES) - {"l1_init", "laplace_init"}))
 def test_gradients_of_each_term_are_those_of_finite_differences(name: str) -> None:
     leaves = make_leaves(1, 8, 12)
     truth = with_holes(depths(1, 1, 8, 12))
@@ -350,26 +338,32 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
     )
 
 
-ALL_TERMS = LossConfig(l1_log=1.0, laplace_log=1.0, gradient_matching_log=1.0, normals=1.0, edge_gain=1.0)
+ALL_TERMS = LossConfig({"l1_log": 1.0, "laplace_init": 1.0, "laplace_log": 1.0, "gradient_matching_log": 1.0})
+
+
+def total(prediction: Prediction, truth: Tensor, sparse: Tensor, config: LossConfig) -> dict[str, Tensor]:
+    image = torch.zeros(len(truth), 3, *truth.shape[-2:], dtype=torch.uint8)
+    nothing = torch.zeros_like(truth, dtype=torch.bool)
+    return losses.total(prediction, Batch(image, sparse, truth, nothing, nothing), config)
 
 
 def test_total_is_the_weighted_sum_and_names_every_term() -> None:
     leaves = make_leaves()
     truth = with_holes(depths(2, 1, 12, 20))
-    terms = losses.total(make_prediction(leaves), truth, truth, None, ALL_TERMS)
+    terms = total(make_prediction(leaves), truth, truth, ALL_TERMS)
     assert sorted(terms) == sorted([*TERM_NAMES, "total"])
-    expected = sum(getattr(ALL_TERMS, name) * terms[name].item() for name in TERM_NAMES)
+    expected = sum(ALL_TERMS.weight(loss) * terms[loss.name].item() for loss in losses.LOSSES)
     assert terms["total"].item() == pytest.approx(expected)
-    without = losses.total(make_prediction(leaves, scale=False), truth, truth, None, ALL_TERMS)
+    without = total(make_prediction(leaves, scale=False), truth, truth, ALL_TERMS)
     assert "laplace" not in without
 
 
 def test_total_does_not_depend_on_the_unit() -> None:
     leaves = make_leaves()
     truth = with_holes(depths(2, 1, 12, 20))
-    metres = losses.total(make_prediction(leaves), truth, truth, None, ALL_TERMS)
+    metres = total(make_prediction(leaves), truth, truth, ALL_TERMS)
     scaled = {**leaves, "depth": leaves["depth"] * 1000, "scale": leaves["scale"] * 1000}
-    millimetres = losses.total(make_prediction(scaled), truth * 1000, truth * 1000, None, ALL_TERMS)
+    millimetres = total(make_prediction(scaled), truth * 1000, truth * 1000, ALL_TERMS)
     for name, term in metres.items():
         assert term.item() == pytest.approx(millimetres[name].item(), rel=1e-9), name
 
@@ -378,13 +372,12 @@ def test_batch_is_the_mean_of_its_images() -> None:
     leaves = make_leaves(batch=3)
     truth = with_holes(depths(3, 1, 12, 20))
     truth[1] = 0
-    whole = losses.total(make_prediction(leaves), truth, truth, None, ALL_TERMS)
+    whole = total(make_prediction(leaves), truth, truth, ALL_TERMS)
     parts = [
-        losses.total(
+        total(
             make_prediction({name: tensor[i : i + 1] for name, tensor in leaves.items()}),
             truth[i : i + 1],
             truth[i : i + 1],
-            None,
             ALL_TERMS,
         )
         for i in range(3)
@@ -399,23 +392,41 @@ def test_an_image_counts_by_how_well_it_could_be_interpolated() -> None:
     guess = torch.full((2, 1, 4, 4), math.log(2.0))
     guess[1] += 0.3
     weight = losses.relative_weight(guess, truth, 0.01)
-    torch.testing.assert_close(weight, losses.TYPICAL / torch.tensor([0.01, 0.31]))
+    torch.testing.assert_close(weight, losses.TYPICAL_ERROR / torch.tensor([0.01, 0.31]))
 
 
 def test_relative_terms_need_a_network_that_interpolates() -> None:
     leaves = make_leaves()
     prediction = make_prediction(leaves)
-    config = LossConfig(l1_log=1.0, relative=0.02)
+    config = LossConfig({"l1_log": 1.0}, relative=0.02)
     truth, sparse = depths(2, 1, 12, 20, seed=1), depths(2, 1, 12, 20, seed=2)
     with pytest.raises(ConfigError, match="first guess"):
-        losses.total(prediction, truth, sparse, None, config)
+        total(prediction, truth, sparse, config)
     prediction.fields.refinement["start"] = torch.zeros(2, 1, 6, 10, dtype=truth.dtype)
-    plain = losses.total(prediction, truth, sparse, None, LossConfig(l1_log=1.0))
-    relative = losses.total(prediction, truth, sparse, None, config)
+    plain = total(prediction, truth, sparse, LossConfig({"l1_log": 1.0}))
+    relative = total(prediction, truth, sparse, config)
     weight = losses.relative_weight(torch.zeros(2, 1, 6, 10, dtype=truth.dtype), truth / prediction.median, 0.02)
-    depth = prediction.depth / losses.median_of(truth)
+    depth = prediction.depth / losses.masked_median(truth)
     torch.testing.assert_close(
-        relative["l1_log"], (weight * losses.l1_log(depth, truth / losses.median_of(truth))).mean()
+        relative["l1_log"], (weight * losses.l1_log(depth, truth / losses.masked_median(truth))).mean()
     )
     torch.testing.assert_close(relative["l1"], plain["l1"])
     torch.testing.assert_close(relative["input_confidence"], plain["input_confidence"])
+
+
+def test_total_new_entry_of_the_table_is_one_more_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    ssim = Loss("ssim", lambda inputs, config: inputs.depth.flatten(1).mean(1), weight=2.0)
+    monkeypatch.setattr(losses, "LOSSES", (*losses.LOSSES, ssim))
+    truth = depths(2, 1, 12, 20)
+    without = total(make_prediction(make_leaves()), truth, truth, LossConfig({"ssim": 0.0}))
+    terms = total(make_prediction(make_leaves()), truth, truth, LossConfig())
+    assert "ssim" not in without
+    assert terms["total"].item() == pytest.approx(without["total"].item() + 2 * terms["ssim"].item())
+
+
+def test_total_without_any_weight_is_refused() -> None:
+    truth = depths(2, 1, 12, 20)
+    with pytest.raises(ConfigError, match="weight 0"):
+        total(make_prediction(make_leaves()), truth, truth, LossConfig(dict.fromkeys(TERM_NAMES, 0.0)))
+    with pytest.raises(ConfigError, match="no loss 'l3'"):
+        LossConfig({"l3": 1.0})

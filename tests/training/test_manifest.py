@@ -9,7 +9,7 @@ from tiny import scene, tiny_config
 
 from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError
-from omnidc.training.loop import train
+from omnidc.training.trainer import train
 
 
 def render(folder: Path, number: int) -> None:
@@ -45,7 +45,7 @@ def test_manifest_starts_the_same_run_from_a_folder_that_holds_more(tmp_path: Pa
 def test_missing_frames_are_named(shard: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "frames.json"
     manifest.write_text(json.dumps({"planes": ["frames/plane_00000_0", "frames/plane_99999_0"]}))
-    with pytest.raises(FileError, match=r"1 of the manifest's 2 frames of 'planes' .* frames/plane_99999_0"):
+    with pytest.raises(FileError, match=r"1 of 2 listed frames of 'planes' .* frames/plane_99999_0"):
         train(tiny_config(shard, f"data.manifest={manifest}"), tmp_path / "run", quiet=True)
 
 

@@ -11,7 +11,7 @@ from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import load_network
 from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import NetworkConfig
-from omnidc.training.networks import build_network, export, freeze, initialise
+from omnidc.training.networks import build_network, export, freeze, initialize
 
 SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
 
@@ -30,10 +30,13 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
         assert json.loads(file.metadata()["training"]) == {"step": 7}
     again = build_network(config)
     some = next(name for name in network.state_dict() if name.endswith("weight") and "encoder" not in name)
-    initialise(again, NetworkConfig("compact", SMALL, start=str(path)))
+    initialize(again, NetworkConfig("compact", SMALL, init_checkpoint=str(path)))
     assert torch.equal(again.state_dict()[some], network.state_dict()[some])
     with pytest.raises(CheckpointError, match="another network"):
-        initialise(build_network(NetworkConfig("compact", {**SMALL, "resolutions": 2})), NetworkConfig(start=str(path)))
+        initialize(
+            build_network(NetworkConfig("compact", {**SMALL, "resolutions": 2})),
+            NetworkConfig(init_checkpoint=str(path)),
+        )
 
 
 def test_training_goes_on_from_weights_without_a_part_that_begins_without_effect(tmp_path: Path) -> None:
@@ -41,7 +44,7 @@ def test_training_goes_on_from_weights_without_a_part_that_begins_without_effect
     before = build_network(older).eval()
     export(before, older, tmp_path / "older.safetensors", {})
     now = build_network(NetworkConfig("compact", SMALL)).eval()
-    initialise(now, NetworkConfig("compact", SMALL, start=str(tmp_path / "older.safetensors")))
+    initialize(now, NetworkConfig("compact", SMALL, init_checkpoint=str(tmp_path / "older.safetensors")))
     image, sparse = torch.rand(1, 3, 64, 64), torch.zeros(1, 1, 64, 64)
     sparse[..., 3::8, 3::8] = 1 + torch.rand(1, 1, 8, 8)
     with torch.no_grad():
@@ -51,13 +54,13 @@ def test_training_goes_on_from_weights_without_a_part_that_begins_without_effect
 def test_wrong_encoder_files_are_refused(tmp_path: Path) -> None:
     network = build_network(NetworkConfig("compact", SMALL))
     with pytest.raises(FileError, match=r"none\.pth"):
-        initialise(network, NetworkConfig(encoder=str(tmp_path / "none.pth")))
+        initialize(network, NetworkConfig(encoder=str(tmp_path / "none.pth")))
     (tmp_path / "some.pth").write_bytes(b"something")
     with pytest.raises(CheckpointError, match="encoder_sha256"):
-        initialise(network, NetworkConfig(encoder=str(tmp_path / "some.pth"), encoder_sha256="0" * 64))
+        initialize(network, NetworkConfig(encoder=str(tmp_path / "some.pth"), encoder_sha256="0" * 64))
     tiny = NetworkConfig("tiny:TinyNetwork", encoder=str(tmp_path / "some.pth"))
     with pytest.raises(ConfigError, match="no encoder"):
-        initialise(build_network(tiny), tiny)
+        initialize(build_network(tiny), tiny)
 
 
 def test_networks_that_are_none_are_refused() -> None:

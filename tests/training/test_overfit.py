@@ -4,18 +4,21 @@ import math
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 import torch
 
 from omnidc.datasets.shards import Shards, ShardWriter, decode_log_depth
 from omnidc.io.images import read_image
+from omnidc.training.batch import Batch
 from omnidc.training.config import load_config
-from omnidc.training.distributed import World
-from omnidc.training.loop import HeldOut, Run
+from omnidc.training.data import Source
+from omnidc.training.distributed import ProcessGroup
 from omnidc.training.samples import Request, Samples
+from omnidc.training.trainer import Trainer
 from omnidc.training.validation import validate
 
-STILL = {"scale_max": 1.0, "flip": 0.0, "relief": 0.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0}
+STILL = dict.fromkeys(("flip", "compress_log_depth", "brightness", "contrast", "saturation"), 0.0)
 NO_CAMERA = dict.fromkeys(("exposure", "white_balance", "vignette", "defocus", "motion", "noise", "jpeg"), 0.0)
 
 
@@ -44,25 +47,25 @@ def test_compact_network_overfits_eight_rendered_images(shared: Path, tmp_path: 
     chosen = range(len(ROOMS))
     config = load_config(
         "compact",
-        network={"start": "compact", "freeze": ["encoder."]},
-        data={"sources": {"frames": str(frames.files[0])}, "pattern": "0.7%", "max_edges": 1.0},
-        augment={**STILL, **NO_CAMERA},
-        optimiser={"batch": batch, "ema": 0.9, "lr": 1e-3, "lr_scale": {}},
+        network={"init_checkpoint": "compact", "freeze": ["encoder."]},
+        data={"sources": {"frames": str(frames.files[0])}, "pattern": "0.7%", "max_edge_fraction": 1.0},
+        augment={"scale_max": 1.0, **STILL, **NO_CAMERA},
+        optimizer={"batch": batch, "ema": 0.9, "lr": 1e-3, "lr_scale": {}},
         schedule={"steps": steps},
     )
-    run = Run(config, tmp_path, World(0, 1, torch.device("cpu")))
-    run._begin_epoch()
-    assert run.sources is not None
-    samples = Samples(run.sources, config.data, config.augment, config.seed)
-    eight = HeldOut([(frames, index) for index in chosen])
+    trainer = Trainer(config, tmp_path, ProcessGroup(0, 1, torch.device("cpu")))
+    trainer.sampler()
+    assert trainer.data.train is not None
+    samples = Samples(trainer.data.train, config.data, config.augment, config.seed)
+    eight = Source("frames", frames, np.array(chosen))
 
     def error() -> float:
-        return validate(run.average.network, eight, ["0.7%"])[0]["0.7%"].rel
+        return validate(trainer.ema.network, eight, ["0.7%"])[0]["0.7%"].rel
 
     before = error()
     for step in range(steps):
         views = [samples[Request(step, slot, 224, 320, 0, index)] for slot, index in enumerate(chosen)]
-        run.train_step(iter([torch.utils.data.default_collate(views)]), step / steps)
+        trainer.train_step(iter([Batch.collate(views)]), step / steps)
     after = error()
     assert after < 0.01
     assert after < before * 2 / 3

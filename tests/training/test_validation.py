@@ -5,12 +5,17 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from tiny import TinyNetwork, scene
 
+import omnidc
+from omnidc.errors import ConvergenceError
 from omnidc.frame import Frame
-from omnidc.training.validation import predict, score_frame, stack_rows, validate, write_picture
+from omnidc.network.checkpoint import load_network
+from omnidc.pipeline.completer import DepthCompleter
+from omnidc.training.validation import as_users_run_it, score_frame, stack_rows, validate, write_picture
 
 
 def frames(count: int = 3, height: int = 45, width: int = 61) -> list[Frame]:
@@ -38,14 +43,39 @@ def test_coverage_of_laplace_errors_is_95_percent() -> None:
     assert score_frame(depth, scale, truth)[2] == pytest.approx(0.95, abs=0.01)
 
 
-def test_pictures_of_any_size_are_padded_and_cropped() -> None:
-    frame = frames(1)[0]
-    assert frame.depth is not None
-    depth, scale = predict(TinyNetwork().eval(), frame.image, frame.depth)
-    assert depth.shape == (45, 61)
-    assert scale is not None
-    assert scale.shape == (45, 61)
-    assert (depth > 0).all()
+def bundled_frame(shared: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+    """A photograph and 1 % of its depths."""
+    with np.load(sorted((shared / "data" / "real").glob("[!n]*.npz"))[0]) as file:
+        image, depth = file["rgb"][:192, :256], file["depth"][:192, :256]
+    rng = np.random.default_rng(0)
+    return np.ascontiguousarray(image), np.where(rng.random(depth.shape) < 0.01, depth, 0).astype(np.float32)
+
+
+def test_validation_runs_what_complete_runs(shared: Path) -> None:
+    image, sparse = bundled_frame(shared)
+    completer = as_users_run_it(load_network("compact"))
+    ours, theirs = completer.complete(image, sparse), omnidc.load("compact", device="cpu").complete(image, sparse)
+    np.testing.assert_array_equal(ours.depth, theirs.depth)
+    np.testing.assert_array_equal(ours.uncertainty, theirs.uncertainty)
+
+
+@pytest.mark.xfail(strict=True, reason="the after-treatment of the first compact network changes its depth")
+def test_complete_is_the_forward_pass_bit_for_bit(shared: Path) -> None:
+    image, sparse = bundled_frame(shared)
+    completer = as_users_run_it(load_network("compact"))
+    with torch.no_grad():
+        pixels = torch.from_numpy(image).permute(2, 0, 1)[None].float() / 255
+        depth = completer.network(pixels, torch.from_numpy(sparse)[None, None]).depth[0, 0].numpy()
+    np.testing.assert_array_equal(completer.complete(image, sparse).depth, depth)
+
+
+def test_frame_without_a_finite_result_scores_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise ConvergenceError("no finite depth")
+
+    monkeypatch.setattr(DepthCompleter, "complete", refuse)
+    scores, _ = validate(TinyNetwork(), frames(1), ["200"])
+    assert math.isnan(scores["200"].rel)
 
 
 def test_validation_repeats_itself_and_leaves_the_network_as_it_was() -> None:

@@ -88,14 +88,14 @@ def tiny_config(shard: Path, *overrides: str, **tables: Any) -> TrainConfig:
             "sizes": [[32, 48], [48, 64]],
             "pattern": "0.7*200~400 & noise(0~0.1) + 0.3*lidar-8",
             "noise": "",
-            "hold_out": 0.25,
+            "val_fraction": 0.25,
             "min_points": 5,
             "workers": 0,
         },
-        "loss": {"l1_log": 1.0, "laplace_log": 0.1},
-        "optimiser": {"batch": 4, "lr": 1e-2, "ema": 0.9},
+        "loss": {"weights": {"l1_log": 1.0, "laplace_log": 0.1}},
+        "optimizer": {"batch": 4, "lr": 1e-2, "ema": 0.9},
         "schedule": {"kind": "cosine", "warmup": 0.1, "steps": 6},
         "validation": {"frames": 2, "patterns": ["100"], "every_epochs": 0, "pictures": 1},
-        "runtime": {"threads": 1, "checkpoint_minutes": 0.0, "device": "cpu"},
+        "runtime": {"threads": 1, "processes": 1, "checkpoint_minutes": 0.0, "device": "cpu"},
     }
     return load_config(None, None, overrides, base=base, **tables)

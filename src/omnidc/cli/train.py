@@ -28,13 +28,18 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="section.key=value, may be repeated; overrides everything else.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out, also with other settings.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan of the run, measured, and stop.")] = False,
 ) -> None:
-    """Train a network on rendered frames or public datasets; start it with torchrun for several devices."""
+    """Train a network on rendered frames or public datasets. The same command again goes on where it stopped.
+
+    On a CPU one process per core is started. Use torchrun for several GPUs or machines.
+    """
     from omnidc.errors import ConfigError
     from omnidc.training.config import load_config, read_run
-    from omnidc.training.loop import train as run_training
+    from omnidc.training.launch import launch
     from omnidc.training.schedule import format_duration
 
     tables: dict[str, dict[str, object]] = {}
@@ -55,11 +60,9 @@ def train(
     before = read_run(out) if resume and not preset and not config else {}
     wanted = load_config(preset, config, settings or [], base=before, **tables)
     if dry_run:
-        from omnidc.training.plan import make_plan
-
-        typer.echo(make_plan(wanted).text())
+        typer.echo(launch("plan", wanted, out).text())
         return
-    summary = run_training(wanted, out, resume=resume)
+    summary = launch("train", wanted, out, resume=resume)
     best = "" if summary.best == float("inf") else f", best mean REL {summary.best:.4f}"
     typer.echo(
         f"{summary.step} steps in {format_duration(summary.elapsed)}, loss {summary.loss:.4f}{best}, "

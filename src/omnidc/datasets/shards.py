@@ -241,11 +241,11 @@ def _tar_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 class Shards(Sequence[Frame]):
     """Frames of shards with random access. The index is made once; the object is small and can be pickled for workers.
 
-    `frame.name` is SHARD/KEY. Without `auxiliary` sky and normals are not read and None: half of the time of a frame.
+    `frame.name` is SHARD/KEY. `auxiliary`: the optional members to read; without any a frame takes half the time.
     """
 
     def __init__(
-        self, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], auxiliary: bool = True
+        self, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], auxiliary: Collection[str] = AUXILIARY
     ) -> None:
         self.auxiliary = auxiliary
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -296,7 +296,7 @@ class Shards(Sequence[Frame]):
     def __getitem__(self, index: int) -> Frame:  # type: ignore[override]
         number, members = self._index[index]
         file, key = self.files[number], self.keys[index]
-        data = self._read(index, [name for name in members if self.auxiliary or name not in AUXILIARY])
+        data = self._read(index, [name for name in members if name not in AUXILIARY or name in self.auxiliary])
         origin = f"{key} of the shard {file}"
         try:
             about = json.loads(data["json"])
@@ -321,6 +321,6 @@ class Shards(Sequence[Frame]):
         )
 
 
-def open_frames(path: str | os.PathLike[str], auxiliary: bool = True) -> Shards:
-    """Open a shard or a folder of shards. `auxiliary`: with normals and sky, where there are any."""
+def open_frames(path: str | os.PathLike[str], auxiliary: Collection[str] = AUXILIARY) -> Shards:
+    """Open a shard or a folder of shards. `auxiliary`: the optional members to read."""
     return Shards(path, auxiliary)

@@ -78,7 +78,7 @@ class Part:
 
             rng = np.random.default_rng(zlib.crc32(f"{frame.name}/{self.pattern}".encode()))
             drawn = parse(self.draw)(frame.depth, frame.image, rng)
-            sparse, noise = drawn.sparse, drawn.noise
+            sparse, noise = drawn.sparse, drawn.outlier_mask
         if sparse is None:
             raise InputError(f"The frame {frame.name!r} has no sparse input.")
         scored = None

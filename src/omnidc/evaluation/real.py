@@ -131,7 +131,7 @@ def draw(scene: Photograph, name: str, pattern: str, band: Mask | None = None) -
             return None
         rng = np.random.default_rng(zlib.crc32(f"{name}/{pattern}".encode()))
         drawn = parse(grammar)(scene.depth, scene.image, rng)
-        sparse, noise = drawn.sparse, drawn.noise
+        sparse, noise = drawn.sparse, drawn.outlier_mask
     else:
         if scene.sensor is None:
             return None

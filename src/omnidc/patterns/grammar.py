@@ -13,7 +13,9 @@
     lidar(baseline=none)        the same where the camera is: no wrong points at boundaries
     lidar-16 · lidar-16(400)    the deterministic scan of the evaluation, 200 columns unless given
     radar · radar(20~100)       few points, poor angle, ghosts
+    lidar(16, tilt=0.2~0.8)     … its lines oblique in the picture by so many radians
     camera                      a depth camera: dense, with holes at glass, dark and edges
+    phone · phone(48~192)       a phone's LiDAR: a fine grid of so many rows, smooth at edges
     tof · tof(8) · tof(8~64)    a coarse grid of so many rows, quantised
     dense                       every known pixel
 
@@ -25,6 +27,13 @@
     blocks(1~8, 0.05~0.3)       … in several
     crop(0.4~0.9)               no measurement beyond the nearest 40–90 % of the scene
     crop(near=0.1~0.3)          … and none nearer than the nearest 10–30 %
+    clusters(0.05~0.5)          only that part of the measurements stays, in patches
+    materials(1~3)              holes, or depths from behind, in so many evenly colored regions; black ones lost
+    mixed(0~0.5, second=0~0.3)  that part of those at depth edges is of the other surface or between; second returns
+    spikes(1~5)                 so many single measurements 1.5–10 times too near or too far
+    speckle(0~0.02)             spots of any depth, that part of the pixels
+    ghosts(0~0.1)               that part of the measurements, in patches, 1.15–3 times too far
+    hidden(0~0.5)               that part of those with a surface farther away nearby has its depth, in patches
 
 `a~b` is drawn evenly and includes both ends, `a~~b` evenly in the logarithm. A modifier without a source acts on
 "0.7%": "hole" is "0.7% & hole". Modifiers that take away may leave nothing where there were few points.
@@ -44,9 +53,9 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import ConfigError
-from omnidc.patterns import holes, keypoints, lidar, noise, radar, scatter, tof
+from omnidc.patterns import boundary, holes, keypoints, lidar, noise, radar, regions, scatter, tof
 from omnidc.patterns.numbers import Span, fraction, whole
-from omnidc.patterns.sample import Depth, Image, Modifier, Pattern, SparseSample, checked, exact
+from omnidc.patterns.sample import Depth, Image, Modifier, Pattern, SparseSample, sample_at, sanitize
 
 BASE = "0.7%"  # the source of a modifier that stands alone
 
@@ -58,7 +67,7 @@ WEIGHT = re.compile(rf"({NUMBER})\s*\*\s*(.+)", re.DOTALL)
 
 def dense() -> Pattern:
     """Pattern: every pixel whose depth is known."""
-    return lambda depth, image, rng: exact(checked(depth), checked(depth) > 0)
+    return lambda depth, image, rng: sample_at(sanitize(depth), sanitize(depth) > 0)
 
 
 def fixed(value: Span | int, what: str, least: int = 1) -> int:
@@ -87,6 +96,7 @@ SOURCES: dict[str, Callable[..., Pattern]] = {
     "radar": radar.radar,
     "camera": holes.depth_camera,
     "tof": tof.tof,
+    "phone": tof.phone,
     "dense": dense,
 }
 MODIFIERS: dict[str, Callable[..., Modifier]] = {
@@ -95,7 +105,14 @@ MODIFIERS: dict[str, Callable[..., Modifier]] = {
     "drop": noise.dropout,
     "hole": holes.hole,
     "blocks": holes.blocks,
-    "crop": holes.crop,
+    "crop": holes.limit_range,
+    "clusters": regions.clusters,
+    "materials": regions.materials,
+    "mixed": boundary.mixed,
+    "spikes": noise.spikes,
+    "speckle": noise.speckle,
+    "ghosts": regions.ghosts,
+    "hidden": regions.hidden,
 }
 RELEASED = {"lidar", "velodyne", "noise"}  # those that take the switch, besides keypoints and random points
 NOISY = {"random", "sift", "orb"}  # those that the mix's `noise` applies to; the others make their own
@@ -114,7 +131,7 @@ class Mixture:
     def __call__(self, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         # One term needs no draw: its results then depend on the seed alone, not on how it was written.
         which = 0 if len(self.terms) == 1 else int(rng.choice(len(self.terms), p=self.weights))
-        return self.terms[which](checked(depth), image, rng)
+        return self.terms[which](sanitize(depth), image, rng)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return parse, (self.text, self.noise, self.released)

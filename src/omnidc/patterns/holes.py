@@ -14,10 +14,10 @@ from omnidc.patterns.sample import (
     Modifier,
     Pattern,
     SparseSample,
-    checked,
+    is_outlier,
+    masked,
     median_depth,
-    where,
-    wrong,
+    sanitize,
 )
 
 
@@ -46,12 +46,12 @@ def blocks(count: Number = (1, 8), size: Number = (0.05, 0.3)) -> Modifier:
         kept = np.ones((h, w), np.bool_)
         for _ in range(number.integer(rng)):
             kept[rectangle((h, w), (side.draw(rng), side.draw(rng)), rng)] = False
-        return where(sample, kept)
+        return masked(sample, kept)
 
     return apply
 
 
-def crop(far: Number = (0.4, 0.9), near: Number = 0.0) -> Modifier:
+def limit_range(far: Number = (0.4, 0.9), near: Number = 0.0) -> Modifier:
     """Modifier: a sensor of limited range, whose limits are quantiles of the scene's depth.
 
     far: nothing is measured beyond this quantile; near: nor nearer than this one.
@@ -59,14 +59,14 @@ def crop(far: Number = (0.4, 0.9), near: Number = 0.0) -> Modifier:
     upper, lower = fraction(far, "The far limit of crop"), fraction(near, "The near limit of crop")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         limits = [lower.draw(rng), upper.draw(rng)]
         known = depth[depth > 0]
         if not known.size:
             return sample
         # Some 20 000 pixels are plenty for a limit that is random anyway.
         nearest, farthest = np.quantile(known[:: max(known.size // 20_000, 1)], limits)
-        return where(sample, (sample.sparse >= nearest) & (sample.sparse <= farthest))
+        return masked(sample, (sample.sparse >= nearest) & (sample.sparse <= farthest))
 
     return apply
 
@@ -82,7 +82,7 @@ def depth_camera() -> Pattern:
     """
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         if image.shape != (*depth.shape, 3) or image.dtype != np.uint8:
             raise InputError(
                 f"A depth camera needs a uint8 image of {depth.shape[0]}x{depth.shape[1]} with 3 channels."
@@ -96,11 +96,11 @@ def depth_camera() -> Pattern:
             else:
                 measured = np.where(glass, measured * np.float32(rng.uniform(1.1, 2.0)), measured)
         if rng.random() < 0.8:
-            kept &= ~blind_at_edges(depth, rng)
+            kept &= ~occlusion_mask(depth, rng)
         if rng.random() < 0.8:
-            kept &= ~blind_by_light(image, rng)
+            kept &= ~exposure_mask(image, rng)
         sparse = np.where(kept, measured, np.float32(0))
-        return SparseSample(sparse, wrong(sparse, depth))
+        return SparseSample(sparse, is_outlier(sparse, depth))
 
     return draw
 
@@ -113,7 +113,7 @@ def quantised_disparity(depth: Depth, step: float, rng: np.random.Generator) -> 
     return np.divide(np.float32(unit / step), steps, out=np.zeros_like(depth), where=(steps > 0) & (depth > 0))
 
 
-def blind_at_edges(depth: Depth, rng: np.random.Generator, jump: float = 1.05) -> Mask:
+def occlusion_mask(depth: Depth, rng: np.random.Generator, jump: float = 1.05) -> Mask:
     """Pixels beside a depth edge (ratio > `jump` within 3×3), and a shadow on the side away from one eye."""
     far = np.where(depth > 0, depth, np.float32(0))
     near = np.where(depth > 0, depth, np.float32(np.inf))
@@ -127,7 +127,7 @@ def blind_at_edges(depth: Depth, rng: np.random.Generator, jump: float = 1.05) -
     return cv2.dilate(wide, np.ones((1, shadow + 1), np.uint8), anchor=anchor) > 0
 
 
-def blind_by_light(image: Image, rng: np.random.Generator) -> Mask:
+def exposure_mask(image: Image, rng: np.random.Generator) -> Mask:
     """Pixels darker than a random limit, ragged at its rim, and saturated ones."""
     grey = cv2.blur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (5, 5))
     h, w = grey.shape

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from omnidc.errors import ConfigError, InputError
 from omnidc.patterns.noise import replace
 from omnidc.patterns.numbers import Number, fraction
-from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, wrong
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outlier, sample_at, sanitize
 from omnidc.patterns.scatter import fallback
 
 FEWEST = 20  # with fewer keypoints the picture has no texture to speak of
@@ -54,7 +54,7 @@ def keypoints(
     """
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         if image.shape[:2] != depth.shape:
             raise InputError(f"The image {list(image.shape)} and the depth {list(depth.shape)} differ in size.")
         rows, columns = detect(image, detector())
@@ -64,12 +64,12 @@ def keypoints(
             sample = fallback(depth, rng, released)
             chosen = sample.sparse > 0
         else:
-            sample = exact(depth, chosen)
+            sample = sample_at(depth, chosen)
         if released_noise is None:
             return sample
         rate = fraction(released_noise, "The rate of noise").draw(rng)
         sparse = replace(sample.sparse, np.flatnonzero(chosen), depth, rate, rng, released=True)
-        return SparseSample(sparse, wrong(sparse, depth, released=True))
+        return SparseSample(sparse, is_outlier(sparse, depth, released=True))
 
     return draw
 

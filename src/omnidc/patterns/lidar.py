@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from omnidc.errors import ConfigError
 from omnidc.patterns.fill import nnfill, spread
-from omnidc.patterns.numbers import Number, Span, whole
-from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, exact, median_depth, wrong
+from omnidc.patterns.numbers import Number, Span, span, whole
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outlier, median_depth, sample_at, sanitize
 from omnidc.patterns.scatter import fallback
 from omnidc.patterns.zbuffer import nearest_into
 
@@ -56,10 +56,10 @@ def lidar_scan(lines: int, columns: int = 200) -> Pattern:
     """Pattern: the deterministic LiDAR-N of the evaluation; every hit pixel has its true depth."""
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         hit = np.zeros(depth.shape, np.bool_)
         hit[tuple(scan_pixels(depth.shape[0], depth.shape[1], lines, columns))] = True
-        return exact(depth, hit)
+        return sample_at(depth, hit)
 
     return draw
 
@@ -88,6 +88,7 @@ def draw_lidar(
     rng: np.random.Generator,
     lines: Number | None = None,
     released: bool = False,
+    tilt: Number | None = None,
 ) -> LidarDraw:
     """Camera, sensor and baseline at random: 4–128 lines, and a camera that may see any part of the scan.
 
@@ -114,7 +115,7 @@ def draw_lidar(
         pitch_max=pitch_max,
         lines=whole(lines, "The number of lines").integer(rng),
         columns=(Span(400, 999) if released else Span(100, 1000, log=True)).integer(rng),
-        roll=0.0 if released else rng.uniform(-0.05, 0.05),
+        roll=0.0 if released else rng.uniform(-0.05, 0.05) if tilt is None else sign * span(tilt).draw(rng),
         background=not released and rng.random() < 0.5,
     )
 
@@ -163,10 +164,14 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False, un
 BASELINES = ("random", "none")
 
 
-def lidar(lines: Number | None = None, baseline: str = "random", released: bool = False) -> Pattern:
+def lidar(
+    lines: Number | None = None, tilt: Number | None = None, baseline: str = "random", released: bool = False
+) -> Pattern:
     """Pattern: LiDAR beside the camera, everything about it drawn per frame; `lines` 4–128 unless given.
 
-    baseline: "none" puts the sensor where the camera is, so that no point is wrong at boundaries (an ablation).
+    `tilt`: angle in radians by which the lines are seen obliquely, to either side; 0 to 0.05 unless given.
+    `baseline`: "none" puts the sensor where the camera is, so that no point is wrong at boundaries (an ablation).
+
     Background that bleeds onto foreground is flagged. Where the scan meets nothing, 1000 random points,
     density-matched.
     """
@@ -176,14 +181,14 @@ def lidar(lines: Number | None = None, baseline: str = "random", released: bool 
         raise ConfigError(f"The baseline of lidar is one of {', '.join(BASELINES)}, not {baseline!r}.")
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         unit = median_depth(depth)
-        settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released)
+        settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released, tilt)
         if baseline == "none":
             settings = replace(settings, baseline_x=0.0, baseline_y=0.0)
         sparse = scan_from_baseline(depth, settings, released, unit)
         if not sparse.any():
             return fallback(depth, rng, released)
-        return SparseSample(sparse, wrong(sparse, depth, released))
+        return SparseSample(sparse, is_outlier(sparse, depth, released))
 
     return draw

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidc.patterns.numbers import Number, fraction
-from omnidc.patterns.sample import Depth, Image, Modifier, SparseSample, checked, wrong
+from omnidc.patterns.numbers import Number, fraction, whole
+from omnidc.patterns.sample import Depth, Image, Modifier, SparseSample, is_outlier, sanitize
 
 
 def depth_range(depth: Depth, released: bool = False) -> tuple[float, float]:
@@ -41,10 +44,10 @@ def outliers(rate: Number = (0.0, 0.05), released: bool = False) -> Modifier:
     probability = fraction(rate, "The rate of noise")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         p = probability.draw(rng)
         sparse = replace(sample.sparse, np.flatnonzero(sample.sparse), depth, p, rng, released)
-        return SparseSample(sparse, wrong(sparse, depth, released))
+        return SparseSample(sparse, is_outlier(sparse, depth, released))
 
     return apply
 
@@ -54,13 +57,13 @@ def jitter(sigma: Number = (0.0, 0.02)) -> Modifier:
     spread = fraction(sigma, "The spread of jitter")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         s = spread.draw(rng)
         at = np.flatnonzero(sample.sparse)
         factor = np.ones(depth.size, np.float32)
         factor[at] = np.exp(s * rng.standard_normal(at.size))
         sparse = sample.sparse * factor.reshape(depth.shape)
-        return SparseSample(sparse, wrong(sparse, depth))
+        return SparseSample(sparse, is_outlier(sparse, depth))
 
     return apply
 
@@ -75,9 +78,42 @@ def dropout(rate: Number = (0.0, 0.5)) -> Modifier:
         lost = rng.random(at.size) < p
         if at.size and lost.all():
             lost[rng.integers(at.size)] = False
-        sparse, noise = sample.sparse.copy().reshape(-1), sample.noise.copy().reshape(-1)
+        sparse, mask = sample.sparse.copy().reshape(-1), sample.outlier_mask.copy().reshape(-1)
         sparse[at[lost]] = 0
-        noise[at[lost]] = False
-        return SparseSample(sparse.reshape(depth.shape), noise.reshape(depth.shape))
+        mask[at[lost]] = False
+        return SparseSample(sparse.reshape(depth.shape), mask.reshape(depth.shape))
+
+    return apply
+
+
+def spikes(count: Number = (1, 5)) -> Modifier:
+    """Modifier: single measurements 1.5 to 10 times as far or as near as the truth; at most half of all."""
+    number = whole(count, "The number of spikes")
+
+    def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
+        depth = sanitize(depth)
+        at = np.flatnonzero(sample.sparse)
+        at = rng.choice(at, min(number.integer(rng), at.size // 2), replace=False) if at.size > 1 else at[:0]
+        sign = np.where(rng.random(at.size) < 0.5, -1.0, 1.0)
+        sparse = sample.sparse.copy().reshape(-1)
+        sparse[at] *= np.exp(sign * rng.uniform(math.log(1.5), math.log(10), at.size)).astype(np.float32)
+        sparse = sparse.reshape(depth.shape)
+        return SparseSample(sparse, is_outlier(sparse, depth))
+
+    return apply
+
+
+def speckle(rate: Number = (0.0, 0.02)) -> Modifier:
+    """Modifier: about the part `rate` of the pixels shows any depth of the scene, in spots of 1 to 4 pixels a side."""
+    part = fraction(rate, "The rate of speckle")
+
+    def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
+        depth = sanitize(depth)
+        p, side = part.draw(rng), int(rng.integers(1, 5))
+        seeds = rng.random(depth.shape) < p / side**2
+        values = np.where(seeds, rng.uniform(*depth_range(depth), depth.shape), 0).astype(np.float32)
+        spots = cv2.dilate(values, np.ones((side, side), np.uint8))
+        sparse = np.where((sample.sparse > 0) & (spots > 0), spots, sample.sparse).astype(np.float32, copy=False)
+        return SparseSample(sparse, is_outlier(sparse, depth))
 
     return apply

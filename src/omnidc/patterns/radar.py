@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from omnidc.patterns.numbers import Number, fraction, whole
-from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, wrong
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outlier, sanitize
 from omnidc.patterns.zbuffer import nearest_into
 
 RANGE_ERROR = 0.01  # standard deviation, part of the depth
@@ -24,7 +24,7 @@ def radar(count: Number = (20, 300), ghosts: Number = (0.0, 0.5)) -> Pattern:
     number, part = whole(count, "The number of radar returns"), fraction(ghosts, "The part of ghosts")
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         h, w = depth.shape
         known = np.flatnonzero(depth)
         if not known.size:
@@ -41,6 +41,6 @@ def radar(count: Number = (20, 300), ghosts: Number = (0.0, 0.5)) -> Pattern:
         factor = np.where(ghost, np.where(beyond, far, rng.uniform(0.3, 0.8, n)), factor)
         values = (depth.ravel()[at] * factor).astype(np.float32)
         sparse = np.where(depth > 0, nearest_into((h, w), v, u, values), np.float32(0))
-        return SparseSample(sparse, wrong(sparse, depth))
+        return SparseSample(sparse, is_outlier(sparse, depth))
 
     return draw

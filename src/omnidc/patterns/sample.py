@@ -23,12 +23,12 @@ TOLERANCE = 0.1
 class SparseSample:
     """Simulated measurements of one frame.
 
-    noise: measurements wrong on purpose (outlier, bleeding, ghost, glass), by the rule of `wrong`: one that came out
-    within a tenth of the true depth all the same does no harm and is not flagged.
+    outlier_mask: measurements that the sensor got wrong (outlier, bleeding, ghost, glass), by the rule of `is_outlier`:
+    a wrong one within a tenth of the true depth is none.
     """
 
     sparse: NDArray[np.float32]  # [H, W], 0 = no measurement
-    noise: NDArray[np.bool_]  # [H, W]
+    outlier_mask: NDArray[np.bool_]  # [H, W]
 
 
 Pattern = Callable[[Depth, Image, np.random.Generator], SparseSample]
@@ -38,8 +38,8 @@ Modifier = Callable[[SparseSample, Depth, Image, np.random.Generator], SparseSam
 """(measurements so far, depth, image, rng) → fewer or worse measurements."""
 
 
-def checked(depth: NDArray[np.floating]) -> Depth:
-    """`depth` as float32 [H, W] with unknown (0, negative, NaN, ±Inf) as 0; the input itself is never changed."""
+def sanitize(depth: NDArray[np.floating]) -> Depth:
+    """Return `depth` as float32 [H, W] with unknown (0, negative, NaN, ±Inf) as 0; the input is not changed."""
     if depth.ndim != 2:
         raise InputError(f"A pattern is drawn from a depth map [H, W], not from an array of shape {list(depth.shape)}.")
     depth = np.asarray(depth, np.float32)
@@ -54,8 +54,8 @@ def median_depth(depth: Depth) -> float:
     return float(np.median(known)) if known.size else 1.0
 
 
-def wrong(sparse: NDArray[np.float32], depth: Depth, released: bool = False) -> Mask:
-    """Which measurements contradict the truth: |sparse − depth| > 0.1 depth, too near or too far alike.
+def is_outlier(sparse: NDArray[np.float32], depth: Depth, released: bool = False) -> Mask:
+    """Return the measurements that contradict the true depth: |sparse − depth| > 0.1 depth, too near or too far alike.
 
     A measurement where the truth is unknown counts as wrong. The release flags only those too far: sparse − depth >
     0.1 median.
@@ -67,11 +67,11 @@ def wrong(sparse: NDArray[np.float32], depth: Depth, released: bool = False) -> 
     return off
 
 
-def exact(depth: Depth, chosen: Mask) -> SparseSample:
-    """The true depth at the chosen pixels, as far as it is known."""
+def sample_at(depth: Depth, chosen: Mask) -> SparseSample:
+    """Return the true depth at the chosen pixels, as far as it is known."""
     return SparseSample(np.where(chosen, depth, np.float32(0)), np.zeros(depth.shape, np.bool_))
 
 
-def where(sample: SparseSample, kept: Mask) -> SparseSample:
-    """`sample` with only the measurements at `kept` pixels."""
-    return SparseSample(np.where(kept, sample.sparse, np.float32(0)), sample.noise & kept)
+def masked(sample: SparseSample, kept: Mask) -> SparseSample:
+    """Return `sample` with only the measurements at `kept` pixels."""
+    return SparseSample(np.where(kept, sample.sparse, np.float32(0)), sample.outlier_mask & kept)

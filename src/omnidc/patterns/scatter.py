@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from omnidc.patterns.numbers import Number, span
-from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, sanitize
 
 FEWEST = 5  # the release never draws fewer; asked for fewer, we do
 
 
 def scatter(depth: Depth, count: int, rng: np.random.Generator) -> SparseSample:
     """`count` different pixels of known depth, or all of them where there are fewer."""
-    depth = checked(depth)
+    depth = sanitize(depth)
     known = np.flatnonzero(depth)
     chosen = known[rng.choice(known.size, min(max(count, 0), known.size), replace=False)] if known.size else known
     sparse = np.zeros(depth.size, np.float32)
@@ -40,7 +40,7 @@ def random(count: Number, released: bool = False) -> Pattern:
     number = span(count)
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         known = int(np.count_nonzero(depth))
         if number.percent:
             return scatter(depth, max(int(known * number.draw(rng)), FEWEST), rng)

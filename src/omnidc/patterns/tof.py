@@ -1,4 +1,4 @@
-"""Time of flight on few pixels: a coarse grid of zones, each with one quantised depth."""
+"""Time of flight on few pixels: a grid of zones, coarse and quantized, or that of a phone, fine and smooth."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from omnidc.patterns.boundary import near_and_far
 from omnidc.patterns.numbers import Number, whole
-from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, checked, median_depth, wrong
+from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outlier, median_depth, sanitize
 
 
 def zone_means(depth: Depth, rows: int, columns: int) -> NDArray[np.float32]:  # [rows, columns]
@@ -29,7 +30,7 @@ def tof(rows: Number = (8, 64)) -> Pattern:
     number = whole(rows, "The number of rows of tof")
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
-        depth = checked(depth)
+        depth = sanitize(depth)
         h, w = depth.shape
         zones_y = min(max(number.integer(rng), 1), h)
         zones_x = min(max(round(zones_y * w / h), 1), w)
@@ -42,6 +43,37 @@ def tof(rows: Number = (8, 64)) -> Pattern:
         value = np.maximum(np.rint(value / step), 1) * step
         sparse = np.zeros_like(depth)
         sparse[v, u] = np.where(truth > 0, value, np.float32(0))
-        return SparseSample(sparse, wrong(sparse, depth))
+        return SparseSample(sparse, is_outlier(sparse, depth))
+
+    return draw
+
+
+def phone(rows: Number = (48, 192)) -> Pattern:
+    """Pattern: the depth map of a phone's LiDAR (192×256), smooth: edges are blurred over 0.5 to 2 of its pixels.
+
+    `rows` zones from top to bottom; a crop of a picture has fewer than the whole. In half of the frames zones beside a
+    depth edge are missing, as with low confidence filtered out. The small error of a zone is 0.5 %.
+    """
+    number = whole(rows, "The number of rows of phone")
+
+    def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
+        depth = sanitize(depth)
+        h, w = depth.shape
+        zones_y = min(max(number.integer(rng), 1), h)
+        zones_x = min(max(round(zones_y * w / h), 1), w)
+        sigma, filtered = rng.uniform(0.5, 2.0), rng.random() < 0.5
+        zones = zone_means(depth, zones_y, zones_x)
+        known = (zones > 0).astype(np.float32)
+        weight = cv2.GaussianBlur(known, (0, 0), sigma)
+        value = cv2.GaussianBlur(zones, (0, 0), sigma) / np.maximum(weight, 1e-6)
+        value = value * np.exp(0.005 * rng.standard_normal(zones.shape)) * known
+        if filtered:
+            near, far = near_and_far(zones, 1)
+            value[far > 1.1 * near] = 0
+        v = ((np.arange(zones_y) + 0.5) * h / zones_y).astype(np.intp)[:, None]
+        u = ((np.arange(zones_x) + 0.5) * w / zones_x).astype(np.intp)[None]
+        sparse = np.zeros_like(depth)
+        sparse[v, u] = np.where(depth[v, u] > 0, value, 0)
+        return SparseSample(sparse, is_outlier(sparse, depth))
 
     return draw

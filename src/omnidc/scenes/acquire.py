@@ -71,7 +71,8 @@ def complaint(said: str) -> str:
     # npm begins with a bare code; its next lines explain it
     explained = [line for line in telling if not re.match(r"npm (error|err!) code", line, re.IGNORECASE)]
     found = next(iter([*explained, *telling, *lines[-1:]]), "no message").rstrip(".")
-    return f"{found} (is `apt-get update` needed?)" if "Unable to locate" in found else found
+    stale = found.startswith("E:") and ("Unable to locate" in found or "404" in found)
+    return f"{found}; run `apt-get update` first, then this again" if stale else found
 
 
 def download(source: Source, folder: Path) -> list[Path]:
@@ -103,10 +104,18 @@ def _from_zip(archive: Path, pattern: str, target: Path) -> None:
                 (target / Path(name).name).write_bytes(file.read(name))
 
 
+def _extract_zip(archive: Path, target: Path) -> None:
+    """Unpack a zip; a member that would land outside `target` is refused instead of renamed."""
+    with zipfile.ZipFile(archive) as file:
+        for name in file.namelist():
+            if not (target / name).resolve().is_relative_to(target.resolve()):
+                raise FileError(f"{archive.name} holds {name}, which would be written outside its folder.")
+        file.extractall(target)
+
+
 def _unpack_furniture(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
     library = _debian(archives, work) / f"sweethome3d/furniture/{target.name}.sh3f"
-    with zipfile.ZipFile(library) as file:
-        file.extractall(target)
+    _extract_zip(library, target)
 
 
 def _unpack_miniworld(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
@@ -153,8 +162,7 @@ def _unpack_ufoai(source: Source, archives: Sequence[Path], target: Path, work: 
     base = _debian(archives, work) / "games/ufoai/base"
     shutil.copytree(base, target, dirs_exist_ok=True)
     for pack in target.glob("*.pk3"):
-        with zipfile.ZipFile(pack) as file:
-            file.extractall(target)
+        _extract_zip(pack, target)
         pack.unlink()
 
 
@@ -217,6 +225,7 @@ def shrink(path: Path, side: int = MAX_SIDE) -> bool:
 
 def acquire(source: Source, root: Path, archives: Sequence[Path]) -> None:
     """Unpack one source into the asset folder; it appears there only when it is whole."""
+    root = root.resolve()  # tools run in other folders
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as name:
         work = Path(name)
@@ -235,6 +244,7 @@ def acquire(source: Source, root: Path, archives: Sequence[Path]) -> None:
 
 def acquire_missing(root: Path, copyleft: bool, say: Callable[[str], None]) -> list[str]:
     """Bring all missing sources, each package asked for once; returns the packages that could not be had."""
+    root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
     for left in [*root.glob(".download-*"), *root.glob(".fetch-*")]:  # by a call that was killed
         shutil.rmtree(left, ignore_errors=True)

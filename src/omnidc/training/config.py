@@ -1,11 +1,12 @@
 """The configuration of a training run: dataclasses, filled from a preset, a TOML file and `section.key=value`.
 
-Presets are the TOML files in `presets/`. A later source overrides single keys of an earlier one; tables that map names
-(`data.sources`, `network.options`, `optimiser.lr_scale`) are merged.
+Presets are the TOML files in `presets/`. A later layer overrides single keys of an earlier one; tables that map names
+(`data.sources`, `network.options`, `optimizer.lr_scale`, `loss.weights`) are merged.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import sys
@@ -13,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
-from omnidc.datasets.augment import AugmentConfig
 from omnidc.errors import ConfigError, FileError
-from omnidc.training.losses import LossConfig
+from omnidc.training.augment import AugmentConfig
+from omnidc.training.losses import LOSSES, LossConfig
+from omnidc.training.settings import Settings, build
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,34 +28,38 @@ else:  # pragma: no cover
 
 
 @dataclass
-class NetworkConfig:
+class NetworkConfig(Settings):
     name: str = "compact"  # "compact", "paper", or MODULE:CLASS of a DepthNetwork
     options: dict[str, Any] = field(default_factory=dict)  # given to the network's configuration
-    start: str = ""  # checkpoint of the same network to start from; "" = from its own initialisation
-    encoder: str = ""  # file with ImageNet weights for the encoder; "" = none
+    init_checkpoint: str = ""  # checkpoint of the same network to start from; "" = its own initialization
+    encoder: str = ""  # ImageNet weights for the encoder: a name (omnidc.training.encoder) or a file; "" = random
     encoder_sha256: str = ""  # its checksum; "" = any file
     freeze: list[str] = field(default_factory=list)  # prefixes of parameter names that stay as they came
 
 
 @dataclass
-class DataConfig:
+class DataConfig(Settings):
     sources: dict[str, str] = field(default_factory=dict)  # name → path; a name of `omnidc data list` picks its reader
     manifest: str = ""  # frames.json of a run: take exactly its frames; "" = all that are there
     mix: str = "even"  # "even": as many frames of every source; "size": every frame equally often
-    per_epoch: int = 0  # frames an epoch; 0 = see omnidc.datasets.mixture
+    epoch_size: int = 0  # frames an epoch; 0 = the largest source once (even), all sources once (size)
     sizes: list[list[int]] = field(default_factory=lambda: [[480, 640]])  # [height, width], one is drawn per step
+    working_sizes: list[list[int]] = field(default_factory=list)  # [height, width, working height, working width]
+    working_share: float = 0.0  # share of the steps that draw from working_sizes instead of sizes
+    use: list[str] = field(default_factory=list)  # names of the sources to train on; [] = all
     pattern: str = "0.5*100~2000+0.25*sift+0.25*lidar"  # simulated sensors, see omnidc.patterns.grammar
     noise: str = "0~0.05"  # rate of outliers for terms of the pattern without noise of their own; "" = none
-    hold_out: float = 0.02  # share of scenes kept for validation
+    val_fraction: float = 0.02  # share of the scenes kept for validation
     min_points: int = 20  # a sample with fewer measurements is replaced
-    max_edges: float = 1.0  # a sample with a larger share of pixels at depth edges (leaves, grass) is replaced
+    max_edge_fraction: float = 1.0  # a sample with more of its pixels at depth edges (leaves, grass) is replaced
     range_limit: float = 0.0  # depths below farthest / this are unknown; 0 = no limit (the release: 100)
+    unit_median: bool = False  # samples are scaled to a median depth of 1, as the paper does
     workers: int = 1  # processes that load data; 0 = none
     prefetch: int = 3  # batches each of them prepares ahead
 
 
 @dataclass
-class OptimiserConfig:
+class OptimizerConfig(Settings):
     batch: int = 60  # images per step, over all processes
     accumulate: int = 1  # parts that each process splits its share into, to save memory
     lr: float = 1e-3
@@ -62,12 +68,12 @@ class OptimiserConfig:
     decay_all: bool = True  # also norms and biases, as in the release
     beta1: float = 0.9
     beta2: float = 0.999
-    clip: float = 1.0  # gradient norm; 0 = off
+    grad_clip: float = 1.0  # gradient norm; 0 = off
     ema: float = 0.0  # decay of the averaged weights; 0 = none
 
 
 @dataclass
-class ScheduleConfig:
+class ScheduleConfig(Settings):
     kind: str = "steps"  # "steps" or "cosine"
     warmup: float = 1 / 72  # share of the run over which lr rises from 0
     milestones: list[float] = field(default_factory=lambda: [36 / 72, 48 / 72, 56 / 72, 64 / 72])  # "steps"
@@ -79,7 +85,7 @@ class ScheduleConfig:
 
 
 @dataclass
-class ValidationConfig:
+class ValidationConfig(Settings):
     frames: int = 64  # of the held-out scenes, chosen when the run starts
     patterns: list[str] = field(default_factory=lambda: ["0.7%", "0.1%", "sift", "lidar-16"])
     every_steps: int = 0
@@ -89,11 +95,12 @@ class ValidationConfig:
 
 
 @dataclass
-class RuntimeConfig:
+class RuntimeConfig(Settings):
     device: str = "auto"  # "auto", "cpu", "cuda", …
     precision: str = "auto"  # "fp32", "bf16", "fp16"; auto = fp32 on CPU, bf16 or fp16 on GPU
     channels_last: bool = True
     compile: bool = False  # torch.compile
+    processes: int = 0  # started by `omnidc train`; 0 = one per core on CPU, 1 on GPU (use torchrun for several)
     threads: int = 0  # of torch on CPU; 0 = its own choice
     checkpoint_steps: int = 0
     checkpoint_minutes: float = 10.0
@@ -102,13 +109,26 @@ class RuntimeConfig:
 
 
 @dataclass
-class TrainConfig:
+class PhaseConfig(Settings):
+    """A part of the run with settings of its own: tables as in the whole configuration, key by key."""
+
+    share: float  # of schedule.steps
+    network: dict[str, Any] = field(default_factory=dict)  # only `freeze`
+    data: dict[str, Any] = field(default_factory=dict)  # not `sources`, `manifest` and `val_fraction`
+    augment: dict[str, Any] = field(default_factory=dict)
+    loss: dict[str, Any] = field(default_factory=dict)
+    optimizer: dict[str, Any] = field(default_factory=dict)  # `batch`, `accumulate`, `lr`, `grad_clip`
+
+
+@dataclass
+class TrainConfig(Settings):
     seed: int = 0
+    phase: list[PhaseConfig] = field(default_factory=list)  # in order; [] = one phase
     network: NetworkConfig = field(default_factory=NetworkConfig)
     data: DataConfig = field(default_factory=DataConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     loss: LossConfig = field(default_factory=LossConfig)
-    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
@@ -148,14 +168,12 @@ def parse_override(text: str) -> dict[str, Any]:
     place, equals, value = text.partition("=")
     names = place.strip().split(".")
     if not equals or not all(names):
-        raise ConfigError(f"--set {text!r} cannot be read: write section.key=value, for example optimiser.lr=5e-4.")
+        raise ConfigError(f"--set {text!r} cannot be read: write section.key=value, for example optimizer.lr=5e-4.")
     try:
         parsed: Any = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
-    for name in reversed(names):
-        parsed = {name: parsed}
-    return dict(parsed)
+    return _nest(place.strip(), parsed)
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -167,42 +185,6 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _fit(value: Any, kind: Any, place: str) -> Any:
-    """`value` as the annotated type `kind`, or a ConfigError that names the place."""
-    if kind is Any:
-        return value
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if not isinstance(value, dict):
-            raise ConfigError(f"{place} is a table of settings, not {value!r}.")
-        return _build(kind, value, f"{place}.")
-    origin = get_origin(kind)
-    if origin is list and isinstance(value, list):
-        return [_fit(item, get_args(kind)[0], place) for item in value]
-    if origin is dict and isinstance(value, dict):
-        return {str(key): _fit(item, get_args(kind)[1], f"{place}.{key}") for key, item in value.items()}
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if origin is None and type(value) is kind:
-        return value
-    name = {
-        list: "a list",
-        dict: "a table",
-        float: "a number",
-        int: "a whole number",
-        str: "a text",
-        bool: "true or false",
-    }
-    raise ConfigError(f"{place} must be {name.get(origin or kind, kind)}, not {value!r}.")
-
-
-def _build(kind: type[Any], tables: dict[str, Any], place: str = "") -> Any:
-    hints = get_type_hints(kind)
-    unknown = sorted(set(tables) - set(hints))
-    if unknown:
-        raise ConfigError(f"There is no setting {place}{unknown[0]}: choose one of {', '.join(hints)}.")
-    return kind(**{key: _fit(value, hints[key], f"{place}{key}") for key, value in tables.items()})
-
-
 def read_run(folder: Path) -> dict[str, Any]:
     """The tables that an earlier run in `folder` used."""
     try:
@@ -210,6 +192,52 @@ def read_run(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise FileError(f"There is no run to resume in {folder}: config.json is missing or damaged.") from error
     return tables
+
+
+# Keys of earlier versions → today's; configurations and runs that use them keep working.
+RENAMED = {
+    "optimiser": "optimizer",
+    "optimizer.clip": "optimizer.grad_clip",
+    "network.start": "network.init_checkpoint",
+    "data.hold_out": "data.val_fraction",
+    "data.per_epoch": "data.epoch_size",
+    "data.max_edges": "data.max_edge_fraction",
+    "augment.relief": "augment.compress_log_depth",
+    **{f"loss.{loss.name}": f"loss.weights.{loss.name}" for loss in LOSSES},
+}
+# Settings of earlier versions without a successor → whether a value asks for what is gone.
+REMOVED = {"loss.normals": bool, "loss.edge_gain": bool, "loss.edge_jump": None, "loss.edge_radius": None}
+
+
+def modernize(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return tables with today's keys in place of those of earlier versions."""
+    result = copy.deepcopy(tables)
+    for old, asks in REMOVED.items():
+        for value in _take(result, old):
+            if asks is not None and asks(value):
+                raise ConfigError(f"{old} was removed, because it brought no gain: leave it out.")
+    for old, new in RENAMED.items():
+        for value in _take(result, old):
+            result = merge(result, _nest(new, value))
+    return result
+
+
+def _take(tables: dict[str, Any], place: str) -> list[Any]:
+    """Remove the value at `section.key` and return it in a list; empty where there is none."""
+    name, dot, rest = place.partition(".")
+    if not dot:
+        return [tables.pop(name)] if name in tables else []
+    inner = tables.get(name)
+    found = _take(inner, rest) if isinstance(inner, dict) else []
+    if found and not inner:  # an empty table would empty those of earlier layers
+        del tables[name]
+    return found
+
+
+def _nest(place: str, value: Any) -> dict[str, Any]:
+    for name in reversed(place.split(".")):
+        value = {name: value}
+    return dict(value)
 
 
 def load_config(
@@ -220,29 +248,78 @@ def load_config(
     base: dict[str, Any] | None = None,
     **tables: Any,
 ) -> TrainConfig:
-    """A configuration from `base` tables, a preset, a file, tables given as keywords, and overrides; later ones win."""
-    merged: dict[str, Any] = base or {}
-    layers = [read_preset(preset) if preset else {}, read_file(file) if file else {}, tables]
+    """Build a configuration from `base` tables, preset, file, keyword tables and overrides; later ones win."""
+    merged: dict[str, Any] = {}
+    layers = [base or {}, read_preset(preset) if preset else {}, read_file(file) if file else {}, tables]
     for layer in [*layers, *map(parse_override, overrides)]:
-        merged = merge(merged, layer)
+        merged = merge(merged, modernize(layer))
     config = from_tables(merged)
     check(config)
     return config
 
 
 def from_tables(tables: dict[str, Any]) -> TrainConfig:
-    config: TrainConfig = _build(TrainConfig, tables)
-    return config
+    return build(TrainConfig, modernize(tables))
 
 
 def to_tables(config: TrainConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+PHASE_KEYS = {
+    "network": {"freeze"},
+    "data": {field.name for field in dataclasses.fields(DataConfig)} - {"sources", "manifest", "val_fraction"},
+    "optimizer": {"batch", "accumulate", "lr", "grad_clip"},
+}
+
+
+def phase_configs(config: TrainConfig) -> list[TrainConfig]:
+    """Return the configuration of each phase of the run; of a run without phases its own."""
+    result = []
+    for number, phase in enumerate(config.phase, 1):
+        tables = {section: getattr(phase, section) for section in ("network", "data", "augment", "loss", "optimizer")}
+        for section, keys in PHASE_KEYS.items():
+            unknown = sorted(set(tables[section]) - keys)
+            if unknown:
+                raise ConfigError(f"Phase {number} cannot change {section}.{unknown[0]}: it holds for the whole run.")
+        own = from_tables(merge({**to_tables(config), "phase": []}, {k: v for k, v in tables.items() if v}))
+        check(own)
+        result.append(own)
+    return result or [config]
+
+
+def phase_ends(config: TrainConfig) -> list[int]:
+    """Return the step after the last of each phase; a run without phases has one that never ends."""
+    shares = [phase.share for phase in config.phase]
+    return [round(sum(shares[: i + 1]) * config.schedule.steps) for i in range(len(shares))] or [sys.maxsize]
+
+
+def first_difference(one: TrainConfig, other: TrainConfig) -> str:
+    """Return the first setting that two configurations of a run differ in, or ""; places and speed do not count."""
+    pairs = [(("",), to_tables(one), to_tables(other))]
+    for place, first, second in pairs:
+        for key in sorted(set(first) | set(second)):
+            name = (*place, key)
+            if name[1:] in (("runtime",), ("data", "sources"), ("data", "workers"), ("data", "prefetch")):
+                continue
+            a, b = first.get(key), second.get(key)
+            if isinstance(a, dict) and isinstance(b, dict):
+                pairs.append((name, a, b))
+            elif a != b:
+                return ".".join(name[1:])
+    return ""
+
+
 def check(config: TrainConfig) -> None:
-    """Contradictions that no single value shows."""
+    """Refuse contradictions that no single value shows."""
     from omnidc.training.schedule import parse_duration
 
+    if config.phase and not config.schedule.steps:
+        raise ConfigError("Phases are shares of the steps: give schedule.steps.")
+    if config.phase and (
+        min(phase.share for phase in config.phase) <= 0 or abs(sum(phase.share for phase in config.phase) - 1) > 1e-6
+    ):
+        raise ConfigError("The shares of the phases must be positive and add up to 1.")
     schedule, data = config.schedule, config.data
     if not (schedule.epochs or schedule.steps or schedule.time_budget):
         raise ConfigError("The run has no end: give --time-budget 2h, or --set schedule.steps=… or schedule.epochs=….")
@@ -252,9 +329,16 @@ def check(config: TrainConfig) -> None:
         raise ConfigError(f"schedule.kind must be steps or cosine, not {schedule.kind!r}.")
     if not data.sizes or any(len(size) != 2 or min(size) < 1 for size in data.sizes):
         raise ConfigError("data.sizes must list [height, width] pairs, for example [[240, 320]].")
-    if not 0 <= data.hold_out < 1:
-        raise ConfigError("data.hold_out is a share of the scenes: it must be at least 0 and below 1.")
-    if config.optimiser.batch < 1 or config.optimiser.accumulate < 1:
-        raise ConfigError("optimiser.batch and optimiser.accumulate must be at least 1.")
+    if any(len(size) != 4 or min(size) < 1 or size[2] > size[0] or size[3] > size[1] for size in data.working_sizes):
+        raise ConfigError("data.working_sizes must list [height, width, working height, working width], none larger.")
+    if not 0 <= data.working_share <= 1 or (data.working_share and not data.working_sizes):
+        raise ConfigError("data.working_share is a share of the steps, 0 to 1, and needs data.working_sizes.")
+    unknown = sorted(set(data.use) - set(data.sources)) if data.sources else []
+    if unknown:
+        raise ConfigError(f"data.use names {unknown[0]!r}, which is none of the sources {', '.join(data.sources)}.")
+    if not 0 <= data.val_fraction < 1:
+        raise ConfigError("data.val_fraction is a share of the scenes: it must be at least 0 and below 1.")
+    if config.optimizer.batch < 1 or config.optimizer.accumulate < 1:
+        raise ConfigError("optimizer.batch and optimizer.accumulate must be at least 1.")
     if config.runtime.precision not in ("auto", "fp32", "bf16", "fp16"):
         raise ConfigError(f"runtime.precision must be auto, fp32, bf16 or fp16, not {config.runtime.precision!r}.")

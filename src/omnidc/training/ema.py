@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from omnidc.network.interface import DepthNetwork
 
 
-class Average:
-    """θ̄ ← δ θ̄ + (1 − δ) θ after every step, δ = min(decay, (1 + n) / (10 + n)) so that the start is soon forgotten.
+class EMA(AveragedModel):
+    """θ̄ ← δ θ̄ + (1 − δ) θ after every step n, δ = min(decay, (1 + n) / (10 + n)), so that early weights fade soon.
 
-    Buffers (statistics of normalisation) are taken over as they are. With decay 0 the average is the network itself,
-    copied.
+    Buffers (statistics of normalization) are copied. With decay 0 the average is a copy of the network.
     """
 
     def __init__(self, network: DepthNetwork, decay: float) -> None:
-        self.decay = decay
-        self.updates = 0
-        self.network = copy.deepcopy(network)
-        self.network.eval().requires_grad_(False)
+        @torch.no_grad()
+        def update(averages: Sequence[Tensor], weights: Sequence[Tensor], updates: Tensor | int) -> None:
+            n = int(updates)
+            torch._foreach_lerp_(list(averages), list(weights), 1 - min(decay, (1 + n) / (10 + n)))
 
-    @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
-        self.updates += 1
-        delta = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        mine: list[Tensor] = list(self.network.parameters())
-        theirs: list[Tensor] = list(network.parameters())
-        torch._foreach_lerp_(mine, theirs, 1 - delta)
-        for buffer, other in zip(self.network.buffers(), network.buffers()):
-            buffer.copy_(other)
+        super().__init__(network, multi_avg_fn=update)
+        self.updates = 0
+        self.eval().requires_grad_(False)
+
+    @property
+    def network(self) -> DepthNetwork:
+        network = self.module
+        assert isinstance(network, DepthNetwork)
+        return network
+
+    @property
+    def updates(self) -> int:
+        # AveragedModel counts the weights that went into the average; ours begins with those of the network.
+        return int(self.n_averaged) - 1
+
+    @updates.setter
+    def updates(self, value: int) -> None:
+        self.n_averaged.fill_(value + 1)

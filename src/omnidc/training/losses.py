@@ -1,20 +1,22 @@
-"""The losses of depth completion, each a function of tensors that returns one value per image, [B].
+"""Losses of depth completion, each a function of tensors that returns one value per image, [B].
 
-Notation: D truth, d prediction, V the pixels where the truth is known. `truth` holds 0 (or NaN) where it is unknown.
-Depths given to the linear terms are relative to the median of the truth (`normalise`), so that images near and far
-count alike. A term over an empty set is 0, with gradient 0. Truth that is unknown never reaches an equation; a
-prediction that is not finite stays so, and the loop skips the batch.
+Notation: D ground truth, d prediction, V the pixels whose ground truth is known. `gt_depth` is 0 (or NaN) where it is
+unknown. Depths given to the linear losses are relative to the median of the ground truth, so that near and far images
+count alike. A loss over an empty set is 0, with gradient 0. A prediction that is not finite stays so, and the trainer
+skips the batch.
 
-`released=True` computes a term as the authors' release does, with what looks like its mistakes: predictions beyond
-`max_depth` receive no gradient, the noise flag is one-sided, predictions are pooled over unknown pixels too, and the
-Laplace term lacks its constant. There the batch is summed; ours is averaged.
+`released=True` computes a loss as the authors' release does, including its apparent mistakes: predictions beyond
+`max_depth` receive no gradient, the noise label is one-sided, predictions are pooled over unknown pixels too, and the
+Laplace loss lacks its constant. The release sums over the batch; ours is a mean.
+
+`LOSSES` is the table that `total` evaluates: a new loss is one function and one entry.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -22,42 +24,44 @@ from torch import Tensor
 
 from omnidc.errors import ConfigError
 from omnidc.network.interface import Prediction
+from omnidc.training.batch import Batch
+from omnidc.training.settings import Settings
 
-RELEASED_CELL = 4  # the released integrator's cell, in pixels; ours is told from the network's maps
-RELEASED_TINY = 1e-4  # the release takes smaller depths for unknown
+RELEASED_CELL = 4  # pixels, the released integrator's cell; ours follows from the sizes of the network's maps
+RELEASED_TINY = 1e-4  # smaller depths are unknown in the release
 LN2 = math.log(2.0)
-TYPICAL = 0.05  # log depth: error of an interpolation that leaves the weights of the terms as they are
-RELATIVE = ("l1_log", "gradient_matching_log", "gradient_l1")  # terms that `relative_weight` applies to
+TYPICAL_ERROR = 0.05  # log depth: with this interpolation error `relative_weight` is about 1
 
 
-def known(truth: Tensor) -> Tensor:  # [B, 1, H, W] → bool
-    """V: where the truth is known."""
-    return torch.isfinite(truth) & (truth > 0)
+def valid_mask(gt_depth: Tensor) -> Tensor:  # [B, 1, H, W] → bool
+    """Return V, the pixels whose ground truth is known."""
+    return torch.isfinite(gt_depth) & (gt_depth > 0)
 
 
-def median_of(truth: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 1, 1]
-    """Median over V of each image (the lower middle value of an even count); 1 where nothing is known."""
-    flat = torch.where(known(truth), truth, torch.nan).flatten(1)
+def masked_median(gt_depth: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 1, 1]
+    """Return the median over V of each image (lower middle value of an even count); 1 where nothing is known."""
+    flat = torch.where(valid_mask(gt_depth), gt_depth, torch.nan).flatten(1)
     return torch.nan_to_num(flat.nanmedian(dim=1).values, nan=1.0)[:, None, None, None]
 
 
 def image_mean(values: Tensor, weight: Tensor) -> Tensor:  # [B, …], [B, …] ≥ 0 → [B]
-    """Σ w v / Σ w of each image; 0 where Σ w = 0."""
+    """Return Σ w v / Σ w of each image; 0 where Σ w = 0."""
     weight = weight.to(values.dtype)
     return (values * weight).flatten(1).sum(1) / (weight.flatten(1).sum(1) + 1e-8)
 
 
-def _clamped(depth: Tensor, truth: Tensor, max_depth: float | None, released: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Prediction, truth and V with both depths cut at `max_depth`; unknown truth becomes 1, out of V.
+def _clamped(depth: Tensor, gt_depth: Tensor, max_depth: float | None, released: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Clamp prediction and ground truth at `max_depth`; return both and V. Unknown ground truth becomes 1, outside V.
 
-    Ours cuts the prediction only where the truth is beyond, so that one too far away is still called back.
+    Ours clamps the prediction only where the ground truth is beyond, so that a prediction too far away keeps its
+    gradient.
     """
-    mask = known(truth)
+    mask = valid_mask(gt_depth)
     if released:
         limit = math.inf if max_depth is None else max_depth
-        target = torch.nan_to_num(truth).clamp(0, limit)
+        target = torch.nan_to_num(gt_depth).clamp(0, limit)
         return depth.clamp(0, limit), target, target > RELEASED_TINY
-    target = torch.where(mask, truth, torch.ones_like(truth))
+    target = torch.where(mask, gt_depth, torch.ones_like(gt_depth))
     if max_depth is not None:
         depth = torch.where(target >= max_depth, depth.clamp(max=max_depth), depth)
         target = target.clamp(max=max_depth)
@@ -66,42 +70,40 @@ def _clamped(depth: Tensor, truth: Tensor, max_depth: float | None, released: bo
 
 def l1(
     depth: Tensor,  # [B, 1, H, W]
-    truth: Tensor,  # [B, 1, H, W]
-    weight: Tensor | None = None,  # [B, 1, H, W], weight of each pixel, for example `edge_band`
+    gt_depth: Tensor,  # [B, 1, H, W]
     *,
     max_depth: float | None = 10.0,
     released: bool = False,
 ) -> Tensor:
-    """mean_V |d − D|, both cut at `max_depth`."""
-    depth, target, mask = _clamped(depth, truth, max_depth, released)
-    return image_mean((depth - target).abs(), mask if weight is None else mask * weight)
+    """Compute mean_V |d − D|, both clamped at `max_depth`."""
+    depth, target, mask = _clamped(depth, gt_depth, max_depth, released)
+    return image_mean((depth - target).abs(), mask)
 
 
 def l1_log(
     depth: Tensor,  # [B, 1, H, W] > 0
-    truth: Tensor,  # [B, 1, H, W]
-    weight: Tensor | None = None,  # [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W]
 ) -> Tensor:
-    """mean_V |ln d − ln D|: the relative error, whatever the depth."""
-    mask = known(truth)
-    error = (depth.log() - torch.where(mask, truth, torch.ones_like(truth)).log()).abs()
-    return image_mean(error, mask if weight is None else mask * weight)
+    """Compute mean_V |ln d − ln D|, the relative error at any depth."""
+    mask = valid_mask(gt_depth)
+    error = (depth.log() - torch.where(mask, gt_depth, torch.ones_like(gt_depth)).log()).abs()
+    return image_mean(error, mask)
 
 
 def laplace(
     depth: Tensor,  # [B, 1, H, W]
-    truth: Tensor,  # [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W]
     log_scale: Tensor,  # [B, 1, H, W], γ = ln b, b in the unit of the depths
     *,
     max_depth: float | None = 10.0,
     min_log_scale: float = -2.0,
     released: bool = False,
 ) -> Tensor:
-    """mean_V |d − D| / b + ln 2b, with γ = ln b cut below at `min_log_scale`: the negative log likelihood of Laplace.
+    """Compute mean_V |d − D| / b + ln 2b, the Laplace negative log likelihood, with γ = ln b ≥ `min_log_scale`.
 
-    The release leaves out ln 2.
+    The release omits ln 2.
     """
-    depth, target, mask = _clamped(depth, truth, max_depth, released)
+    depth, target, mask = _clamped(depth, gt_depth, max_depth, released)
     gamma = log_scale.clamp(min=min_log_scale)
     likelihood = (depth - target).abs() * torch.exp(-gamma) + gamma
     return image_mean(likelihood if released else likelihood + LN2, mask)
@@ -109,39 +111,39 @@ def laplace(
 
 def laplace_log(
     depth: Tensor,  # [B, 1, H, W] > 0
-    truth: Tensor,  # [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W]
     scale: Tensor,  # [B, 1, H, W] > 0, Laplace scale b of the depth, in its unit
     *,
     min_log_scale: float = -7.0,
 ) -> Tensor:
-    """mean_V |ln d − ln D| / s + ln 2s, s = b / d the relative scale, ln s cut below at `min_log_scale`.
+    """Compute mean_V |ln d − ln D| / s + ln 2s with the relative scale s = b / d, ln s ≥ `min_log_scale`.
 
-    d in s is not detached: a network whose head predicts s gives b = s d, and then the two dependences on d cancel
-    in the gradient, as they must; the depth learns only from the error.
+    d in s is not detached: a network whose head predicts s gives b = s d, so the two dependences on d cancel and
+    the gradient of the depth is that of the error alone.
     """
-    mask = known(truth)
-    error = (depth.log() - torch.where(mask, truth, torch.ones_like(truth)).log()).abs()
+    mask = valid_mask(gt_depth)
+    error = (depth.log() - torch.where(mask, gt_depth, torch.ones_like(gt_depth)).log()).abs()
     log_s = (scale.log() - depth.log()).clamp(min=min_log_scale)
     return image_mean(error * torch.exp(-log_s) + log_s + LN2, mask)
 
 
 def cell_of(fine: Tensor, coarse: Tensor) -> int:  # [B, …, H, W], [B, …, h, w]
-    """Pixels along a cell of the integrator, from the sizes of a full and a reduced map."""
+    """Return the side of an integrator cell in pixels, from the sizes of a full and a reduced map."""
     return max(1, round(fine.shape[-1] / coarse.shape[-1]))
 
 
 def _pool(values: Tensor, size: int) -> Tensor:
-    """Means over size × size cells; a last, smaller cell averages the pixels that exist."""
+    """Average over size × size cells; a last, smaller cell averages the pixels that exist."""
     return F.avg_pool2d(values, size, ceil_mode=True) if size > 1 else values
 
 
 def _differences(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Backward differences along x and y, without the column and row that carry nothing."""
+    """Return backward differences along x and y, without the first column and row."""
     return values[..., :, 1:] - values[..., :, :-1], values[..., 1:, :] - values[..., :-1, :]
 
 
 def _pairs(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Weight of each difference: the smaller of its two cells'."""
+    """Return the weight of each difference: the smaller of its two cells'."""
     return (
         torch.minimum(weight[..., :, 1:], weight[..., :, :-1]),
         torch.minimum(weight[..., 1:, :], weight[..., :-1, :]),
@@ -152,36 +154,38 @@ def _join(x: Tensor, y: Tensor) -> Tensor:  # [B, 1, h, w − 1], [B, 1, h − 1
     return torch.cat((x.flatten(1), y.flatten(1)), dim=1)
 
 
-def truth_gradients(
-    truth: Tensor,  # [B, 1, H, W]
+def gt_gradients(
+    gt_depth: Tensor,  # [B, 1, H, W]
     levels: int,
     cell: int = RELEASED_CELL,  # pixels along a cell of the finest level
     *,
     max_depth: float | None = 10.0,
+    space: str = "log",
     released: bool = False,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Per level: log-depth differences of the truth and their weights, both [B, n], x pairs before y pairs.
+    """Return, per level, differences of the ground truth and their weights, both [B, n], x before y pairs.
 
+    space: what is integrated: "log" depth, or "linear" depth, clamped at `max_depth`.
     Level r lives on cells of cell·2^r pixels whose value is the mean log depth of their known pixels. A difference
-    weighs as much as the known share of the emptier of its two cells, so holes in the truth fade out instead of
-    pulling. The release takes the logarithm of the mean depth of 4 × 4 pixels first, and flags a cell with any known
-    pixel as whole.
+    weighs as much as the known share of the emptier of its two cells, so holes in the ground truth fade out.
+    The release takes the logarithm of the mean depth of 4 × 4 pixels first, and counts a cell with any known pixel as
+    whole.
     """
     result = []
     if released:
-        _, target, mask = _clamped(truth, truth, max_depth, True)
-        share = _pool(mask.to(truth.dtype), cell)
+        _, target, mask = _clamped(gt_depth, gt_depth, max_depth, True)
+        share = _pool(mask.to(gt_depth.dtype), cell)
         means = _pool(target * mask, cell) / share.clamp(min=1e-8)
-        flag = (share > 0).to(truth.dtype)
+        flag = (share > 0).to(gt_depth.dtype)
         log = torch.where(share > 0, means, torch.ones_like(means)).log()
         for level in range(levels):
             part = _pool(flag, 2**level)
             pooled = _pool(log * flag, 2**level) / part.clamp(min=1e-8)
-            result.append((_join(*_differences(pooled)), _join(*_pairs((part > 0).to(truth.dtype)))))
+            result.append((_join(*_differences(pooled)), _join(*_pairs((part > 0).to(gt_depth.dtype)))))
         return result
-    mask = known(truth)
-    log = torch.where(mask, truth, torch.ones_like(truth)).log()
-    cells, shares = _pool(log, cell), _pool(mask.to(log.dtype), cell)  # log is 0 out of V: the mean of V · ln D
+    _, target, mask = _clamped(gt_depth, gt_depth, max_depth if space == "linear" else None, False)
+    values = torch.where(mask, target, torch.zeros_like(target)) if space == "linear" else target.log()
+    cells, shares = _pool(values, cell), _pool(mask.to(values.dtype), cell)  # values are 0 out of V
     for level in range(levels):
         share = _pool(shares, 2**level)
         mean = _pool(cells, 2**level) / share.clamp(min=1e-8)
@@ -191,20 +195,21 @@ def truth_gradients(
 
 def gradient_l1(
     gradients: Sequence[Tensor],  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], as Fields.gradients
-    truth: Tensor,  # [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W]
     *,
     max_depth: float | None = 10.0,
+    space: str = "log",
     released: bool = False,
 ) -> Tensor:
-    """Σ_r mean |g_r − ∇ ln D_r| / R: L1 on the backward differences of log depth at every level of the integrator.
+    """Compute Σ_r mean |g_r − ∇ ln D_r| / R (∇ D_r in space "linear"), the L1 error at every integrator level.
 
     The release takes one mean over the equations of all levels together (a level counts a quarter of the finer one)
-    and cuts the truth at `max_depth`; ours has no such limit, being relative.
+    and clamps the ground truth at `max_depth`; ours is relative and needs no limit.
     """
     errors, weights = [], []
-    cell = cell_of(truth, gradients[0])
+    cell = cell_of(gt_depth, gradients[0])
     for level, (target, weight) in enumerate(
-        truth_gradients(truth, len(gradients), cell, max_depth=max_depth, released=released)
+        gt_gradients(gt_depth, len(gradients), cell, max_depth=max_depth, space=space, released=released)
     ):
         gradient = gradients[level]
         errors.append((_join(gradient[:, :1, :, 1:], gradient[:, 1:, 1:, :]) - target).abs())
@@ -215,27 +220,27 @@ def gradient_l1(
 
 
 def _residual_matching(residual: Tensor, weight: Tensor) -> Tensor:  # [B, 1, h, w], [B, 1, h, w] → [B]
-    """mean |∇R| over the pairs of both directions."""
+    """Compute mean |∇R| over the pairs of both directions."""
     return image_mean(_join(*_differences(residual)).abs(), _join(*_pairs(weight)))
 
 
 def gradient_matching(
     depth: Tensor,  # [B, 1, H, W]
-    truth: Tensor,  # [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W]
     *,
     scales: int = 4,
     max_depth: float | None = 10.0,
     log: bool = False,
     released: bool = False,
 ) -> Tensor:
-    """Σ_k mean |∇ R_k|, R_k = d − D (or ln d − ln D) pooled by 2^k over V, k = 0 … scales − 1.
+    """Compute Σ_k mean |∇ R_k|, R_k = d − D (or ln d − ln D) pooled by 2^k over V, k = 0 … scales − 1.
 
     The release pools the prediction over all pixels, also unknown ones, pads the border by repetition, and counts a
     cell with any known pixel as whole; ours weighs a pair by the known share of its emptier cell.
     """
     total = depth.new_zeros(depth.shape[0])
     if released:
-        depth, target, mask = _clamped(depth, truth, max_depth, True)
+        depth, target, mask = _clamped(depth, gt_depth, max_depth, True)
         for k in range(scales):
             size = 2**k
             height, width = depth.shape[-2:]
@@ -246,10 +251,10 @@ def gradient_matching(
             total = total + _residual_matching(residual, (share > 0).to(depth.dtype))
         return total
     if log:
-        mask = known(truth)
-        difference = depth.log() - torch.where(mask, truth, torch.ones_like(truth)).log()
+        mask = valid_mask(gt_depth)
+        difference = depth.log() - torch.where(mask, gt_depth, torch.ones_like(gt_depth)).log()
     else:
-        depth, target, mask = _clamped(depth, truth, max_depth, False)
+        depth, target, mask = _clamped(depth, gt_depth, max_depth, False)
         difference = depth - target
     residual = torch.where(mask, difference, torch.zeros_like(difference))
     for k in range(scales):
@@ -258,213 +263,214 @@ def gradient_matching(
     return total
 
 
-def surface_normals(log_depth: Tensor, focal: float) -> Tensor:  # [B, 1, H, W] → [B, 3, H − 1, W − 1]
-    """Unit normals of the surface seen by a camera of `focal` pixels whose axis meets the middle of the image.
-
-    With g the forward differences of ln D and (u, v) a pixel's place from the middle, ∂P/∂u × ∂P/∂v is a multiple of
-    (−f g_u, −f g_v, 1 + u g_u + v g_v). Depth itself has dropped out: normals do not depend on its unit.
-    """
-    height, width = log_depth.shape[-2:]
-    x, y = _differences(log_depth)
-    x, y = x[..., :-1, :], y[..., :, :-1]
-    u = torch.arange(width - 1, dtype=log_depth.dtype, device=log_depth.device) - (width - 1) / 2
-    v = torch.arange(height - 1, dtype=log_depth.dtype, device=log_depth.device)[:, None] - (height - 1) / 2
-    return F.normalize(torch.cat([-focal * x, -focal * y, 1 + u * x + v * y], dim=1), dim=1)
-
-
-def normals(
-    depth: Tensor,  # [B, 1, H, W] > 0
-    truth: Tensor,  # [B, 1, H, W]
-) -> Tensor:
-    """mean 1 − cos of the angle between the normals of prediction and truth, where a pixel and the next two are known.
-
-    The camera is taken to have a focal length of the image's longer side: crops do not tell theirs.
-    """
-    mask = known(truth)
-    focal = float(max(truth.shape[-2:]))
-    target = surface_normals(torch.where(mask, truth, torch.ones_like(truth)).log(), focal)
-    cosine = (surface_normals(depth.log(), focal) * target).sum(dim=1, keepdim=True)
-    whole = mask[..., :-1, :-1] & mask[..., :-1, 1:] & mask[..., 1:, :-1]
-    return image_mean(1 - cosine, whole)
-
-
 def noise_target(
     sparse: Tensor,  # [B, 1, H, W], the measurements, 0 = none
-    truth: Tensor,  # [B, 1, H, W], same unit
-    injected: Tensor | None = None,  # bool [B, 1, H, W], measurements that a simulated sensor falsified
+    gt_depth: Tensor,  # [B, 1, H, W], same unit
+    outlier_mask: Tensor | None = None,  # bool [B, 1, H, W], outliers of the simulated sensor
     cell: int = RELEASED_CELL,  # pixels along a cell of the integrator
     *,
     tolerance: float = 0.1,
     released: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Target confidence [B, 1, h, w] (0 = a cell holds a false measurement) and the mask of cells that count.
+    """Return the target confidence [B, 1, h, w] (0 = a cell holds an outlier) and the mask of cells that count.
 
-    Ours: a measurement is false when it was injected as noise or |ln o − ln D| > `tolerance`, nearer as well as
-    farther; one without truth counts only when the sensor says what it injected. The release: o − D > 0.1 in units of
-    the median, so that measurements too near are never false.
+    Ours: a measurement is an outlier when the sensor marks it, or when |ln o − ln D| > `tolerance` on either side; one
+    without ground truth counts only when the sensor provides a mask. The release: o − D > 0.1 in units of the median,
+    so measurements too near are never outliers.
     """
     if released:
         given = sparse > RELEASED_TINY
-        false = given & (sparse - torch.nan_to_num(truth) > 0.1)
+        false = given & (sparse - torch.nan_to_num(gt_depth) > 0.1)
         labelled = given
     else:
         given = sparse > 0
-        comparable = given & known(truth)
-        ones = torch.ones_like(truth)
-        error = (torch.where(comparable, sparse, ones).log() - torch.where(comparable, truth, ones).log()).abs()
+        comparable = given & valid_mask(gt_depth)
+        ones = torch.ones_like(gt_depth)
+        error = (torch.where(comparable, sparse, ones).log() - torch.where(comparable, gt_depth, ones).log()).abs()
         false = comparable & (error > tolerance)
         labelled = comparable
-        if injected is not None:
-            false, labelled = false | (given & injected), given
-    cell_false = F.max_pool2d(false.to(truth.dtype), cell, ceil_mode=True)
-    cell_valid = F.max_pool2d(labelled.to(truth.dtype), cell, ceil_mode=True)
+        if outlier_mask is not None:
+            false, labelled = false | (given & outlier_mask), given
+    cell_false = F.max_pool2d(false.to(gt_depth.dtype), cell, ceil_mode=True)
+    cell_valid = F.max_pool2d(labelled.to(gt_depth.dtype), cell, ceil_mode=True)
     return 1 - cell_false, cell_valid
 
 
 def input_confidence(
     confidence: Tensor,  # [B, 1, h, w] in (0, 1)
     sparse: Tensor,  # [B, 1, H, W]
-    truth: Tensor,  # [B, 1, H, W], same unit
-    injected: Tensor | None = None,  # bool [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W], same unit
+    outlier_mask: Tensor | None = None,  # bool [B, 1, H, W]
     *,
     tolerance: float = 0.1,
     released: bool = False,
 ) -> Tensor:
-    """mean −(t ln c + (1 − t) ln(1 − c)) over cells with a measurement, t = 0 where it is false (`noise_target`)."""
-    cell = cell_of(truth, confidence)
-    target, valid = noise_target(sparse, truth, injected, cell, tolerance=tolerance, released=released)
+    """Compute mean −(t ln c + (1 − t) ln(1 − c)) over cells with a measurement, t = 0 for outliers (`noise_target`)."""
+    cell = cell_of(gt_depth, confidence)
+    target, valid = noise_target(sparse, gt_depth, outlier_mask, cell, tolerance=tolerance, released=released)
     entropy = F.binary_cross_entropy(confidence, target.to(confidence.dtype), reduction="none")
     return image_mean(entropy, valid)
 
 
-def edge_band(
-    truth: Tensor,  # [B, 1, H, W]
-    *,
-    gain: float,
-    jump: float = 0.1,
-    radius: int = 2,
-) -> Tensor:
-    """Pixel weights [B, 1, H, W]: 1 + gain within `radius` pixels of a depth edge (|Δ ln D| > `jump`), else 1."""
-    mask = known(truth)
-    log = torch.where(mask, truth, torch.ones_like(truth)).log()
-    x, y = _differences(log)
-    both_x, both_y = _pairs(mask.to(log.dtype))
-    edge_x = ((x.abs() > jump) & (both_x > 0)).to(log.dtype)
-    edge_y = ((y.abs() > jump) & (both_y > 0)).to(log.dtype)
-    edge = torch.maximum(F.pad(edge_x, (1, 0)), F.pad(edge_x, (0, 1)))
-    edge = torch.maximum(edge, torch.maximum(F.pad(edge_y, (0, 0, 1, 0)), F.pad(edge_y, (0, 0, 0, 1))))
-    return 1 + gain * F.max_pool2d(edge, 2 * radius + 1, stride=1, padding=radius)
-
-
 def relative_weight(
     guess: Tensor,  # [B, 1, h, w], log depth as interpolated before anything was learnt
-    truth: Tensor,  # [B, 1, H, W], same unit, 0 = unknown
+    gt_depth: Tensor,  # [B, 1, H, W], same unit, 0 = unknown
     floor: float,
 ) -> Tensor:
-    """Weights [B] of images: `TYPICAL` / (e + `floor`), e = mean_V |guess − ln D|.
+    """Return weights [B] of images: `TYPICAL_ERROR` / (e + `floor`), e = mean_V |guess − ln D|, without gradient.
 
-    Few points on a deep scene leave errors a hundred times those of many points on a shallow one, and their
-    gradients drown what the latter could teach. With this weight all count by how much better than interpolation
-    they became; `floor` is the error at which an image is good enough. Carries no gradient.
+    Few points on a deep scene leave errors a hundred times those of many points on a shallow scene, and dominate the
+    gradient. With this weight an image counts by its improvement over interpolation; `floor` is the error at which
+    an image is good enough.
     """
     with torch.no_grad():
-        guess = F.interpolate(guess, size=truth.shape[-2:], mode="bilinear")
-        return TYPICAL / (l1_log(guess.exp(), truth) + floor)
+        guess = F.interpolate(guess, size=gt_depth.shape[-2:], mode="bilinear")
+        return TYPICAL_ERROR / (l1_log(guess.exp(), gt_depth) + floor)
 
 
-@dataclass
-class LossConfig:
-    """Weight of every term, and their constants. A weight of 0 leaves the term out. Defaults are the paper's."""
+@dataclass(frozen=True)
+class LossInputs:
+    """What a loss may use, in at least float32. Depths are divided by the median of each image's ground truth."""
 
-    l1: float = 1.0  # final depth
-    l1_init: float = 1.0  # depth before the refinement
-    l1_log: float = 0.0
-    laplace: float = 0.5
-    laplace_log: float = 0.0
-    gradient_matching: float = 2.0
-    gradient_matching_log: float = 0.0
-    gradient_l1: float = 1.0
-    normals: float = 0.0
-    input_confidence: float = 1.0
-    max_depth: float = 10.0  # linear terms: depth / median beyond which depths are alike
-    min_log_scale: float = -2.0  # laplace
-    min_log_scale_log: float = -7.0  # laplace_log
-    matching_scales: int = 4
-    noise_tolerance: float = 0.1
-    relative: float = 0.0  # if > 0: terms in log depth count by `relative_weight` with this floor
-    edge_gain: float = 0.0  # additional weight of l1 and l1_log near depth edges
-    edge_jump: float = 0.1
-    edge_radius: int = 2
+    depth: Tensor  # [B, 1, H, W] > 0
+    depth_init: Tensor  # [B, 1, H, W] > 0, before the last refinement
+    laplace_scale: Tensor | None  # [B, 1, H, W] > 0, None = the network has no such output
+    gt_depth: Tensor  # [B, 1, H, W], 0 = unknown
+    sparse: Tensor  # [B, 1, H, W], 0 = no measurement
+    prediction: Prediction  # as the network returned it
+    batch: Batch  # as the network received it
+
+    @classmethod
+    def prepare(cls, prediction: Prediction, batch: Batch) -> LossInputs:
+        wide = torch.promote_types(prediction.depth.dtype, torch.float32)
+        gt_depth = batch.gt_depth.to(wide)
+        median = masked_median(gt_depth)
+        return cls(
+            depth=prediction.depth.to(wide) / median,
+            depth_init=prediction.depth_init.to(wide) / median,
+            laplace_scale=None if prediction.scale is None else prediction.scale.to(wide) / median,
+            gt_depth=torch.nan_to_num(gt_depth, nan=0.0, posinf=0.0) / median,
+            sparse=batch.sparse.to(wide) / median,
+            prediction=prediction,
+            batch=batch,
+        )
 
 
-TERMS = tuple(
-    field.name
-    for field in fields(LossConfig)
-    if field.name.startswith(("l1", "laplace", "gradient", "normals", "input_confidence"))
+@dataclass(frozen=True)
+class Loss:
+    """One entry of the table of losses."""
+
+    name: str  # key of `loss.weights`, column of losses.csv
+    function: Callable[[LossInputs, LossConfig], Tensor]  # → [B]
+    weight: float = 0.0  # unless the configuration says otherwise; those of the table are the paper's
+    needs: str = ""  # field of LossInputs without which the loss is left out
+    is_relative: bool = False  # `relative_weight` applies
+
+    def applies(self, inputs: LossInputs) -> bool:
+        return not self.needs or getattr(inputs, self.needs) is not None
+
+
+def _laplace(x: LossInputs, config: LossConfig) -> Tensor:
+    assert x.laplace_scale is not None
+    log_scale = x.laplace_scale.log()
+    return laplace(x.depth, x.gt_depth, log_scale, max_depth=config.max_depth, min_log_scale=config.min_log_scale)
+
+
+def _laplace_init(x: LossInputs, config: LossConfig) -> Tensor:
+    """The release's second half of the Laplace loss: the depth before the refinement, with the same scale."""
+    return _laplace(replace(x, depth=x.depth_init), config)
+
+
+def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
+    gradients = [g.to(x.depth.dtype) for g in x.prediction.fields.gradients]
+    return gradient_l1(gradients, x.gt_depth, max_depth=config.max_depth, space=config.gradient_space)
+
+
+def _laplace_log(x: LossInputs, config: LossConfig) -> Tensor:
+    assert x.laplace_scale is not None
+    return laplace_log(x.depth, x.gt_depth, x.laplace_scale, min_log_scale=config.min_log_scale_log)
+
+
+def _gradient_matching(x: LossInputs, config: LossConfig) -> Tensor:
+    return gradient_matching(x.depth, x.gt_depth, scales=config.matching_scales, max_depth=config.max_depth)
+
+
+def _gradient_matching_log(x: LossInputs, config: LossConfig) -> Tensor:
+    return gradient_matching(x.depth, x.gt_depth, scales=config.matching_scales, log=True)
+
+
+def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
+    # A screen of the measurements passes on no gradient: it learns from this loss alone.
+    fields = x.prediction.fields
+    confidences = [c for c in (fields.confidence, fields.refinement.get("screen")) if c is not None]
+    return torch.stack(
+        [
+            input_confidence(
+                confidence.to(x.sparse.dtype),
+                x.sparse,
+                x.gt_depth,
+                x.batch.outlier_mask,
+                tolerance=config.noise_tolerance,
+            )
+            for confidence in confidences
+        ]
+    ).sum(dim=0)
+
+
+LOSSES = (
+    Loss("l1", lambda x, c: l1(x.depth, x.gt_depth, max_depth=c.max_depth), 1.0),
+    Loss("l1_init", lambda x, c: l1(x.depth_init, x.gt_depth, max_depth=c.max_depth), 1.0),
+    Loss("l1_log", lambda x, c: l1_log(x.depth, x.gt_depth), is_relative=True),
+    Loss("laplace", _laplace, 0.5, needs="laplace_scale"),
+    Loss("laplace_init", _laplace_init, needs="laplace_scale"),
+    Loss("laplace_log", _laplace_log, needs="laplace_scale"),
+    Loss("gradient_matching", _gradient_matching, 2.0),
+    Loss("gradient_matching_log", _gradient_matching_log, is_relative=True),
+    Loss("gradient_l1", _gradient_l1, 1.0, is_relative=True),
+    Loss("input_confidence", _input_confidence, 1.0),
 )
 
 
-def total(
-    prediction: Prediction,
-    truth: Tensor,  # [B, 1, H, W], unit of the sparse input, 0 = unknown
-    sparse: Tensor,  # [B, 1, H, W], as given to the network
-    injected: Tensor | None,  # bool [B, 1, H, W], falsified measurements
-    config: LossConfig,
-) -> dict[str, Tensor]:
-    """Every term with a weight, averaged over the batch, and "total", their weighted sum.
+@dataclass
+class LossConfig(Settings):
+    """Weights of the losses and their constants."""
 
-    Depths are divided by the median of the truth of each image first. Computed in at least float32.
-    """
-    wide = torch.promote_types(prediction.depth.dtype, torch.float32)
-    median = median_of(truth.to(wide))
-    target = torch.nan_to_num(truth.to(wide), nan=0.0, posinf=0.0) / median
-    depth, depth_init = prediction.depth.to(wide) / median, prediction.depth_init.to(wide) / median
-    scale = None if prediction.scale is None else prediction.scale.to(wide) / median
-    band = None
-    if config.edge_gain > 0:
-        band = edge_band(target, gain=config.edge_gain, jump=config.edge_jump, radius=config.edge_radius)
-    terms: dict[str, Tensor] = {}
-    if config.l1:
-        terms["l1"] = l1(depth, target, band, max_depth=config.max_depth)
-    if config.l1_init:
-        terms["l1_init"] = l1(depth_init, target, band, max_depth=config.max_depth)
-    if config.l1_log:
-        terms["l1_log"] = l1_log(depth, target, band)
-    if config.laplace and scale is not None:
-        terms["laplace"] = laplace(
-            depth, target, scale.log(), max_depth=config.max_depth, min_log_scale=config.min_log_scale
-        )
-    if config.laplace_log and scale is not None:
-        terms["laplace_log"] = laplace_log(depth, target, scale, min_log_scale=config.min_log_scale_log)
-    if config.gradient_matching:
-        terms["gradient_matching"] = gradient_matching(
-            depth, target, scales=config.matching_scales, max_depth=config.max_depth
-        )
-    if config.gradient_matching_log:
-        terms["gradient_matching_log"] = gradient_matching(depth, target, scales=config.matching_scales, log=True)
-    if config.gradient_l1:
-        terms["gradient_l1"] = gradient_l1([g.to(wide) for g in prediction.fields.gradients], target)
-    if config.normals:
-        terms["normals"] = normals(depth, target)
-    if config.input_confidence:
-        # A network that screens its measurements does so without a gradient: the screen learns from this alone.
-        terms["input_confidence"] = torch.stack(
-            [
-                input_confidence(
-                    confidence.to(wide), sparse.to(wide) / median, target, injected, tolerance=config.noise_tolerance
-                )
-                for confidence in (prediction.fields.confidence, prediction.fields.refinement.get("screen"))
-                if confidence is not None
-            ]
-        ).sum(dim=0)
+    weights: dict[str, float] = field(default_factory=dict)  # name → weight, 0 = left out; others as in the table
+    max_depth: float = 10.0  # linear losses: depth / median beyond which depths are alike
+    min_log_scale: float = -2.0  # laplace
+    min_log_scale_log: float = -7.0  # laplace_log
+    matching_scales: int = 4
+    gradient_space: str = "log"  # gradient_l1: "log" or "linear", as the network integrates
+    noise_tolerance: float = 0.1  # log depth: a larger error makes a measurement an outlier
+    relative: float = 0.0  # floor of `relative_weight`; 0 = all images count alike
+
+    def __post_init__(self) -> None:
+        names = [loss.name for loss in LOSSES]
+        unknown = sorted(set(self.weights) - set(names))
+        if unknown:
+            raise ConfigError(f"There is no loss {unknown[0]!r}: choose one of {', '.join(names)}.")
+        if self.gradient_space not in ("log", "linear"):
+            raise ConfigError(f"loss.gradient_space is log or linear, not {self.gradient_space!r}.")
+
+    def weight(self, loss: Loss) -> float:
+        return self.weights.get(loss.name, loss.weight)
+
+
+def total(prediction: Prediction, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
+    """Return every loss that has a weight, averaged over the batch, and "total", their weighted sum."""
+    inputs = LossInputs.prepare(prediction, batch)
+    used = [loss for loss in LOSSES if config.weight(loss) and loss.applies(inputs)]
+    if not used:
+        raise ConfigError("Every loss has weight 0 or belongs to an output that the network does not have.")
+    values = {loss.name: loss.function(inputs, config) for loss in used}
     if config.relative > 0:
         guess = prediction.fields.refinement.get("start")
         if guess is None:
             raise ConfigError("loss.relative needs a network with a first guess, such as compact.")
-        weight = relative_weight(guess.to(wide), truth.to(wide) / prediction.median.to(wide), config.relative)
-        terms = {name: value * weight if name in RELATIVE else value for name, value in terms.items()}
-    result = {name: value.mean() for name, value in terms.items()}
-    if not result:
-        raise ValueError("every loss weight is 0, or belongs to an output that the network does not have")
-    result["total"] = torch.stack([getattr(config, name) * value for name, value in result.items()]).sum()
+        wide = inputs.depth.dtype
+        gt_depth = batch.gt_depth.to(wide) / prediction.median.to(wide)
+        weight = relative_weight(guess.to(wide), gt_depth, config.relative)
+        values.update({loss.name: values[loss.name] * weight for loss in used if loss.is_relative})
+    result = {name: value.mean() for name, value in values.items()}
+    result["total"] = torch.stack([config.weight(loss) * result[loss.name] for loss in used]).sum()
     return result

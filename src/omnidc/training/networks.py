@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.errors import CheckpointError, ConfigError
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
@@ -19,12 +19,13 @@ from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.config import NetworkConfig
+from omnidc.training.encoder import resolve_encoder
 
 NAMES = ("compact", "paper")
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
-    """The network of the configuration with its own initialisation; MODULE:CALLABLE is called with the options."""
+    """Build the configured network with its own initialization; MODULE:CALLABLE is called with the options."""
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()
     }
@@ -47,39 +48,35 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     return network
 
 
-def initialise(network: DepthNetwork, config: NetworkConfig) -> None:
-    """Weights that the configuration wants to start from: a whole checkpoint, or ImageNet's for the encoder."""
+def initialize(network: DepthNetwork, config: NetworkConfig) -> None:
+    """Load the weights to start from: a whole checkpoint, or ImageNet's for the encoder."""
     if config.encoder:
-        path = Path(config.encoder)
-        try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            raise FileError(f"Cannot read the encoder's weights {path}: {error.strerror or error}.") from error
-        if config.encoder_sha256 and digest != config.encoder_sha256:
-            raise CheckpointError(f"{path} is not the file of network.encoder_sha256 (its sum is {digest[:12]}…).")
         load = getattr(getattr(network, "encoder", None), "load_imagenet", None)
         if load is None:
             raise ConfigError(
                 f"The network {config.name!r} has no encoder with ImageNet weights: unset network.encoder."
             )
-        load(path)
-    if config.start:
+        load(resolve_encoder(config.encoder, config.encoder_sha256))
+    elif not config.init_checkpoint and hasattr(getattr(network, "encoder", None), "load_imagenet"):
+        warnings.warn("The encoder starts from random weights: network.encoder is empty.", stacklevel=2)
+    if config.init_checkpoint:
         new = {name: tensor for name, tensor in network.state_dict().items() if name.startswith(network.neutral)}
         try:
-            network.load_state_dict({**new, **load_network(Path(config.start)).state_dict()})
+            network.load_state_dict({**new, **load_network(Path(config.init_checkpoint)).state_dict()})
         except RuntimeError as error:
-            raise CheckpointError(f"{config.start} holds another network than the configuration describes.") from error
+            raise CheckpointError(
+                f"{config.init_checkpoint} holds another network than the configuration describes."
+            ) from error
 
 
 def freeze(network: DepthNetwork, prefixes: Sequence[str]) -> None:
-    """Parameters whose names begin so are not trained; what lies before them needs no backward pass either."""
+    """Train all parameters but those whose names begin with one of `prefixes`."""
     names = dict(network.named_parameters())
     for prefix in prefixes:
-        chosen = [parameter for name, parameter in names.items() if name.startswith(prefix)]
-        if not chosen:
+        if not any(name.startswith(prefix) for name in names):
             raise ConfigError(f"network.freeze: the network has no parameter that begins with {prefix!r}.")
-        for parameter in chosen:
-            parameter.requires_grad_(False)
+    for name, parameter in names.items():
+        parameter.requires_grad_(not name.startswith(tuple(prefixes)))
 
 
 def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:

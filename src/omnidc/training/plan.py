@@ -13,11 +13,12 @@ from pathlib import Path
 import torch
 
 from omnidc.training.config import TrainConfig
-from omnidc.training.distributed import join_world
-from omnidc.training.loop import Run, pick_precision
+from omnidc.training.distributed import join_group
+from omnidc.training.precision import pick_precision
 from omnidc.training.schedule import format_duration, parse_duration
+from omnidc.training.trainer import Trainer
 
-STEPS = 3  # timed, after one that warms up
+TIMED_STEPS = 3  # timed, after one that warms up
 
 
 @dataclass(frozen=True)
@@ -52,41 +53,40 @@ class Plan:
 
 def make_plan(config: TrainConfig) -> Plan:
     """Build everything, time a few steps, write nothing that stays."""
-    with join_world(config.runtime.device) as world, tempfile.TemporaryDirectory() as folder:
-        run = Run(config, Path(folder), world)
-        run._begin_epoch()
-        plan = run._plan(0)
-        batches = run._batches(plan)
-        run.train_step(batches, 0.0)
+    with join_group(config.runtime.device) as group, tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(config, Path(folder), group)
+        sampler = trainer.sampler()
+        batches = trainer.batches(sampler)
+        trainer.train_step(batches, 0.0)
         began = time.monotonic()
-        for _ in range(min(STEPS, plan.steps - 1)):
-            run.train_step(batches, 0.0)
-        timed = max(1, min(STEPS, plan.steps - 1))
-        per_step = (time.monotonic() - began) / timed
+        timed = min(TIMED_STEPS, sampler.steps - 1)
+        for _ in range(timed):
+            trainer.train_step(batches, 0.0)
+        per_step = (time.monotonic() - began) / max(1, timed)
         del batches
-        assert run.sources is not None
+        assert trainer.data.train is not None
         ends = []
         schedule = config.schedule
         if schedule.steps:
             ends.append(float(schedule.steps))
         if schedule.epochs:
-            ends.append(float(schedule.epochs * plan.steps))
+            ends.append(float(schedule.epochs * sampler.steps))
         if schedule.time_budget:
             ends.append(parse_duration(schedule.time_budget) / per_step)
-        if run.device.type == "cuda":
-            memory = float(torch.cuda.max_memory_allocated(run.device))
+        if trainer.device.type == "cuda":
+            memory = float(torch.cuda.max_memory_allocated(trainer.device))
         else:
             unit = 1 if sys.platform == "darwin" else 1024
             memory = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
-        precision = str(pick_precision(config.runtime, run.device)).removeprefix("torch.")
+        precision = str(pick_precision(config.runtime, trainer.device)).removeprefix("torch.")
         return Plan(
             network=config.network.name,
-            parameters=sum(p.numel() for p in run.network.parameters()),
-            device=f"{world.size} x {run.device.type} ({precision})",
-            frames={s.name: (len(s.indices), len(s.frames) - len(s.indices)) for s in run.sources},
-            steps_per_epoch=plan.steps,
-            batch=config.optimiser.batch,
-            images_per_second=config.optimiser.batch / per_step,
+            parameters=sum(p.numel() for p in trainer.network.parameters()),
+            device=f"{group.size} x {trainer.device.type} ({precision})",
+            frames={s.name: (len(s), len(s.frames) - len(s)) for s in trainer.data.train},
+            steps_per_epoch=sampler.steps,
+            batch=config.optimizer.batch,
+            images_per_second=config.optimizer.batch / per_step,
             memory=memory,
             steps=round(min(ends)),
             seconds=min(ends) * per_step,

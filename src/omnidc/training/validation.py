@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from collections.abc import Sequence
@@ -12,22 +13,20 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from omnidc.errors import FileError
+from omnidc.errors import ConvergenceError, FileError
 from omnidc.frame import Frame
 from omnidc.io.files import atomic_path
 from omnidc.network.interface import DepthNetwork
-from omnidc.network.normalize import pad_to_multiple
 from omnidc.patterns import Pattern, parse
+from omnidc.pipeline.completer import DepthCompleter
 
 LN20 = math.log(20.0)  # |error| ≤ b ln 20 holds for 95 % of a Laplace distribution
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Means over the frames of one pattern; each frame is a mean over the pixels whose truth is known.
+    """Means over the frames of one pattern; each frame is a mean over the pixels whose depth is known.
 
     rel: |d − D| / D. delta1: share with max(d / D, D / d) < 1.25. coverage: share within the 95 % interval (NaN for a
     network without uncertainty). log_error: |ln d − ln D|.
@@ -43,32 +42,20 @@ class Scores:
 def score_frame(
     depth: npt.NDArray[np.float32],  # [H, W] > 0
     scale: npt.NDArray[np.float32] | None,  # [H, W] > 0
-    truth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
+    gt_depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
 ) -> tuple[float, float, float, float]:
     """rel, delta1, coverage and log_error of one frame."""
-    known = truth > 0
-    d, t = depth[known].astype(np.float64), truth[known].astype(np.float64)
+    valid = gt_depth > 0
+    d, t = depth[valid].astype(np.float64), gt_depth[valid].astype(np.float64)
     error = np.abs(d - t)
-    coverage = math.nan if scale is None else float((error <= LN20 * scale[known]).mean())
+    coverage = math.nan if scale is None else float((error <= LN20 * scale[valid]).mean())
     log_error = np.abs(np.log(d / t))
     return float((error / t).mean()), float((log_error < math.log(1.25)).mean()), coverage, float(log_error.mean())
 
 
-@torch.no_grad()
-def predict(
-    network: DepthNetwork, image: npt.NDArray[np.uint8], sparse: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
-    """Depth and Laplace scale, both [H, W], of one picture of any size."""
-    device = next(network.parameters()).device
-    pixels = torch.from_numpy(image).to(device).permute(2, 0, 1)[None].float() / 255
-    measured = torch.from_numpy(sparse).to(device)[None, None]
-    pixels, measured, (height, width) = pad_to_multiple(pixels, measured, network.multiple, network.padding)
-    prediction = network(pixels, measured)
-
-    def crop(map_: Tensor) -> npt.NDArray[np.float32]:
-        return np.asarray(map_[0, 0, :height, :width].float().cpu().numpy(), dtype=np.float32)
-
-    return crop(prediction.depth), None if prediction.scale is None else crop(prediction.scale)
+def as_users_run_it(network: DepthNetwork) -> DepthCompleter:
+    """Return a completer of a copy of the network, in the form in which `omnidc.load` would return its checkpoint."""
+    return DepthCompleter(copy.deepcopy(network).eval().optimise())
 
 
 def validate(
@@ -78,32 +65,35 @@ def validate(
     *,
     pictures: int = 0,  # frames to draw
 ) -> tuple[dict[str, Scores], npt.NDArray[np.uint8] | None]:
-    """Scores per pattern, and a picture [h, w, 3] of the first frames (the pattern changes from row to row).
+    """Return scores per pattern, and a picture [h, w, 3] of the first frames (the pattern changes from row to row).
 
-    The measurements of a frame depend on its name and the pattern only, so scores can be compared along a run.
+    Depth is that of `complete`, at the frame's own size. The measurements of a frame depend on its name and the
+    pattern only, so scores can be compared along a run. A frame without a finite result scores NaN.
     """
-    was_training = network.training
-    network.eval()
+    completer = as_users_run_it(network)
     parsed: list[tuple[str, Pattern]] = [(text, parse(text)) for text in patterns]
     results: dict[str, list[tuple[float, float, float, float]]] = {text: [] for text in patterns}
     rows = []
     for number, frame in enumerate(frames):
-        truth = frame.depth
-        if truth is None or not (truth > 0).any():
+        gt_depth = frame.depth
+        if gt_depth is None or not (gt_depth > 0).any():
             continue
         for place, (text, pattern) in enumerate(parsed):
             rng = np.random.default_rng(zlib.crc32(f"{frame.name}|{text}".encode()))
-            sparse = np.ascontiguousarray(pattern(truth, frame.image, rng).sparse, dtype=np.float32)
-            depth, scale = predict(network, frame.image, sparse)
-            results[text].append(score_frame(depth, scale, truth))
+            sparse = np.ascontiguousarray(pattern(gt_depth, frame.image, rng).sparse, dtype=np.float32)
+            try:
+                result = completer.complete(frame.image, sparse, max_long_side=max(frame.height, frame.width))
+            except ConvergenceError:
+                results[text].append((math.nan,) * 4)
+                continue
+            results[text].append(score_frame(result.depth, result.uncertainty, gt_depth))
             if number < pictures and place == number % len(parsed):
-                rows.append(draw_row(frame.image, sparse, depth, truth))
-    network.train(was_training)
+                rows.append(draw_row(frame.image, sparse, result.depth, gt_depth))
     scores = {text: Scores(len(all_), *map(float, np.mean(all_, axis=0))) for text, all_ in results.items() if all_}
     return scores, stack_rows(rows)
 
 
-def _coloured(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:  # [H, W] in [0, 1] → RGB
+def _colorize(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:  # [H, W] in [0, 1] → RGB
     codes = (np.clip(np.nan_to_num(values), 0, 1) * 255).astype(np.uint8)
     return np.asarray(cv2.applyColorMap(codes, cv2.COLORMAP_TURBO), dtype=np.uint8)[..., ::-1]
 
@@ -112,21 +102,21 @@ def draw_row(
     image: npt.NDArray[np.uint8],
     sparse: npt.NDArray[np.float32],
     depth: npt.NDArray[np.float32],
-    truth: npt.NDArray[np.float32],
+    gt_depth: npt.NDArray[np.float32],
 ) -> npt.NDArray[np.uint8]:
-    """Photograph with measurements, prediction, truth, relative error (full colour = 20 %), side by side."""
-    known = truth > 0
-    near, far = np.log(np.percentile(truth[known], (1, 99)))
+    """Draw photograph with measurements, prediction, ground truth, relative error (full color = 20 %), side by side."""
+    valid = gt_depth > 0
+    near, far = np.log(np.percentile(gt_depth[valid], (1, 99)))
 
     def shade(map_: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
         near_is_bright = 1 - (np.log(np.maximum(map_, 1e-9)) - near) / max(far - near, 1e-6)
-        return np.where((map_ > 0)[..., None], _coloured(near_is_bright), np.uint8(0)).astype(np.uint8)
+        return np.where((map_ > 0)[..., None], _colorize(near_is_bright), np.uint8(0)).astype(np.uint8)
 
     dots = np.asarray(cv2.dilate(sparse, np.ones((2, 2), np.uint8)), dtype=np.float32)
     overlay = np.where((dots > 0)[..., None], shade(dots), image // 2)
-    error = np.where(known, np.abs(depth - truth) / np.where(known, truth, 1) / 0.2, 0)
-    wrong = np.where(known[..., None], _coloured(error), np.uint8(0))
-    return np.concatenate((overlay, shade(depth), shade(truth), wrong), axis=1).astype(np.uint8)
+    error = np.where(valid, np.abs(depth - gt_depth) / np.where(valid, gt_depth, 1) / 0.2, 0)
+    wrong = np.where(valid[..., None], _colorize(error), np.uint8(0))
+    return np.concatenate((overlay, shade(depth), shade(gt_depth), wrong), axis=1).astype(np.uint8)
 
 
 def stack_rows(rows: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8] | None:

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.datasets.augment import AugmentConfig, camera_effects, colour_jitter, flatten_relief, geometry, resize_depth
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
+from omnidc.training.augment import (
+    AugmentConfig,
+    color_jitter,
+    compress_log_depth,
+    degrade_image,
+    random_resized_crop,
+    resize_depth,
+)
 
 EVERYTHING = AugmentConfig(
     exposure=0.4, white_balance=0.1, vignette=1, defocus=1, motion=1, noise=1, jpeg=1
@@ -30,7 +37,7 @@ def plane_frame(axis: str = "x", height: int = 60, width: int = 80) -> Frame:
 )
 def test_geometry_keeps_picture_depth_and_intrinsics_together(seed: int, size: tuple[int, int], axis: str) -> None:
     frame = plane_frame(axis)
-    result = geometry(frame, size, AugmentConfig(), np.random.default_rng(seed))
+    result = random_resized_crop(frame, size, AugmentConfig(), np.random.default_rng(seed))
     assert result.image.shape == (*size, 3)
     assert result.depth is not None
     assert result.depth.shape == size
@@ -67,7 +74,7 @@ def test_enlarged_depth_has_no_stairs_on_surfaces_and_no_ramps_at_edges() -> Non
 def test_picture_and_depth_do_not_drift_apart_when_enlarged() -> None:
     frame = plane_frame()
     config = AugmentConfig(scale_min=1.5, scale_max=1.5, flip=0)
-    result = geometry(frame, (60, 80), config, np.random.default_rng(0))
+    result = random_resized_crop(frame, (60, 80), config, np.random.default_rng(0))
     assert result.depth is not None
     seen = result.depth > 0
     column = result.depth[seen] - 1
@@ -79,7 +86,7 @@ def test_depths_beside_unknown_ones_are_never_mixed() -> None:
     frame = plane_frame()
     assert frame.depth is not None
     frame.depth[::2] = 0
-    result = geometry(frame, (90, 120), AugmentConfig(), np.random.default_rng(3))
+    result = random_resized_crop(frame, (90, 120), AugmentConfig(), np.random.default_rng(3))
     assert result.depth is not None
     assert np.isin(result.depth, frame.depth).all()
     assert (result.depth == 0).any()
@@ -88,18 +95,18 @@ def test_depths_beside_unknown_ones_are_never_mixed() -> None:
 def test_flip_and_scale_can_be_switched_off() -> None:
     frame = plane_frame()
     still = AugmentConfig(scale_max=1.0, flip=0)
-    result = geometry(frame, (60, 80), still, np.random.default_rng(0))
+    result = random_resized_crop(frame, (60, 80), still, np.random.default_rng(0))
     np.testing.assert_array_equal(result.image, frame.image)
     np.testing.assert_array_equal(result.depth, frame.depth)
     np.testing.assert_allclose(result.intrinsics, frame.intrinsics)
-    mirrored = geometry(frame, (60, 80), AugmentConfig(scale_max=1.0, flip=1), np.random.default_rng(0))
+    mirrored = random_resized_crop(frame, (60, 80), AugmentConfig(scale_max=1.0, flip=1), np.random.default_rng(0))
     np.testing.assert_array_equal(mirrored.image, frame.image[:, ::-1])
     assert mirrored.intrinsics is not None
     assert frame.intrinsics is not None
     assert mirrored.intrinsics[0, 2] == 79 - frame.intrinsics[0, 2]
 
 
-@pytest.mark.parametrize("effect", [colour_jitter, camera_effects])
+@pytest.mark.parametrize("effect", [color_jitter, degrade_image])
 def test_effects_depend_on_the_generator_alone(effect) -> None:  # type: ignore[no-untyped-def]
     image = plane_frame().image
     first = effect(image, EVERYTHING, np.random.default_rng(5))
@@ -112,8 +119,8 @@ def test_effects_depend_on_the_generator_alone(effect) -> None:  # type: ignore[
 def test_nothing_happens_when_everything_is_off() -> None:
     image = cv2.resize(np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8), (40, 30))
     off = AugmentConfig(brightness=0, contrast=0, saturation=0)
-    np.testing.assert_array_equal(colour_jitter(image, off, np.random.default_rng(0)), image)
-    np.testing.assert_array_equal(camera_effects(image, off, np.random.default_rng(0)), image)
+    np.testing.assert_array_equal(color_jitter(image, off, np.random.default_rng(0)), image)
+    np.testing.assert_array_equal(degrade_image(image, off, np.random.default_rng(0)), image)
 
 
 @pytest.mark.parametrize("name", ["vignette", "defocus", "motion", "noise", "jpeg"])
@@ -121,7 +128,7 @@ def test_each_effect_changes_the_picture_a_little(name: str) -> None:
     rng = np.random.default_rng(1)
     image = cv2.resize(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8), (160, 120), interpolation=cv2.INTER_CUBIC)
     config = AugmentConfig(**{name: 1.0})
-    change = np.abs(camera_effects(image, config, np.random.default_rng(2)).astype(int) - image).mean()
+    change = np.abs(degrade_image(image, config, np.random.default_rng(2)).astype(int) - image).mean()
     assert 0.05 < change < 40
 
 
@@ -129,7 +136,7 @@ def test_saturation_is_an_interpolation_between_grey_and_colour() -> None:
     image = plane_frame().image
     config = AugmentConfig(brightness=0, contrast=0, saturation=0.99)
     spreads = [
-        np.ptp(colour_jitter(image, config, np.random.default_rng(seed)).astype(int), axis=2).mean()
+        np.ptp(color_jitter(image, config, np.random.default_rng(seed)).astype(int), axis=2).mean()
         for seed in range(20)
     ]
     assert min(spreads) < 0.6 * np.ptp(image.astype(int), axis=2).mean() < max(spreads)
@@ -148,10 +155,10 @@ def test_flattened_relief_keeps_median_order_and_unknown_depth() -> None:
     depth[:5] = 0
     known = depth > 0
     for seed in range(5):
-        flat = flatten_relief(depth, AugmentConfig(relief=1), np.random.default_rng(seed))
+        flat = compress_log_depth(depth, AugmentConfig(compress_log_depth=1), np.random.default_rng(seed))
         assert not flat[:5].any()
         assert np.median(flat[known]) == pytest.approx(np.median(depth[known]), rel=1e-5)
         assert np.std(np.log(flat[known])) <= np.std(np.log(depth[known]))
         np.testing.assert_array_equal(np.argsort(flat[known]), np.argsort(depth[known]))
-    assert flatten_relief(depth, AugmentConfig(), rng) is depth
-    assert not flatten_relief(0 * depth, AugmentConfig(relief=1), rng).any()
+    assert compress_log_depth(depth, AugmentConfig(), rng) is depth
+    assert not compress_log_depth(0 * depth, AugmentConfig(compress_log_depth=1), rng).any()

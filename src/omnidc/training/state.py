@@ -1,4 +1,4 @@
-"""The state of a run on disk, so that it can be killed at any moment and go on as if nothing had happened.
+"""The state of a run on disk, so that it can be killed at any moment and be resumed with the same result.
 
 A run's folder:
 
@@ -6,15 +6,18 @@ A run's folder:
     last.safetensors   the averaged weights of the same moment, as users load them
     best.safetensors   those of the best validation
     config.json        the configuration
+    recipe.json        how the weights were made: settings, seeds, generator, versions, SHA-256
     frames.json        the frames of the present epoch
     losses.csv, validation.csv, pictures/, tensorboard/, nan/ (batches without a finite loss)
 """
 
 from __future__ import annotations
 
+import math
 import pickle
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +29,32 @@ from omnidc.io.files import atomic_path
 VERSION = 1
 STATE = "state.pt"
 
-
-def pack_names(names: Sequence[str]) -> bytes:
-    """Many similar names in few bytes."""
-    return zlib.compress("\n".join(names).encode())
+Names = dict[str, list[str]]  # source → names of frames
 
 
-def unpack_names(data: bytes) -> list[str]:
-    text = zlib.decompress(data).decode()
-    return text.split("\n") if text else []
+@dataclass
+class Position:
+    """How far a run is. The fields are keys of state.pt."""
+
+    step: int = 0
+    epoch: int = 0
+    epoch_first: int = 0  # first step of the epoch
+    skipped: int = 0  # batches without a finite loss
+    best: float = math.inf  # mean REL of the best validation
+    images: int = 0  # used so far
+    cpu_seconds: float = 0.0  # of all processes, over all resumptions
+    finished: bool = False  # the schedule ended and the result was validated
+    reserve: float = 0.0  # seconds of a time budget kept for the last validation
+
+
+def pack_names(names: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+    """Compress lists of similar names."""
+    return {source: zlib.compress("\n".join(listed).encode()) for source, listed in names.items()}
+
+
+def unpack_names(packed: Mapping[str, bytes]) -> Names:
+    texts = {source: zlib.decompress(data).decode() for source, data in packed.items()}
+    return {source: text.split("\n") if text else [] for source, text in texts.items()}
 
 
 def save_state(folder: Path, state: dict[str, Any]) -> None:

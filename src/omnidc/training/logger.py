@@ -1,10 +1,12 @@
-"""What a run tells: a progress bar, CSV files, and TensorBoard where wanted."""
+"""The log of a run: progress bar, CSV files, TensorBoard where wanted."""
 
 from __future__ import annotations
 
 import csv
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -15,25 +17,45 @@ from tqdm import tqdm
 
 from omnidc.errors import FileError, MissingExtraError
 from omnidc.io.files import atomic_path
-from omnidc.training.losses import TERMS
+from omnidc.training.losses import LOSSES
 
-LOSS_COLUMNS = ("step", "epoch", "progress", "elapsed", "lr", "norm", "skipped", "replaced", "size", "total", *TERMS)
+STEP_COLUMNS = ("step", "epoch", "progress", "elapsed", "lr", "norm", "skipped", "resampled", "size", "total")
+LOSS_COLUMNS = (*STEP_COLUMNS, *(loss.name for loss in LOSSES))
+RENAMED_COLUMNS = {"replaced": "resampled"}  # of earlier versions
 VALIDATION_COLUMNS = ("step", "elapsed", "pattern", "frames", "rel", "delta1", "coverage", "log_error")
 
 
-class Table:
-    """A CSV that grows row by row. When a run is resumed at `keep_below`, later rows are forgotten first."""
+@dataclass(frozen=True)
+class StepRecord:
+    """One optimizer step."""
 
-    def __init__(self, path: Path, columns: tuple[str, ...], keep_below: int) -> None:
-        self.columns = columns
+    step: int
+    epoch: int
+    progress: float  # share of the run that was over before the step
+    elapsed: float  # seconds of training after the step
+    lr: float
+    norm: float  # of the gradients before clipping
+    skipped: int  # steps so far without a finite loss
+    resampled: int  # frames that gave no usable sample
+    size: str  # HEIGHTxWIDTH
+    total: float
+    losses: dict[str, float]  # by name
+
+
+class Table:
+    """A CSV that grows row by row. When a run is resumed at step `keep_below`, later rows are removed first."""
+
+    def __init__(self, path: Path, columns: Sequence[str], keep_below: int) -> None:
         old: list[dict[str, str]] = []
         if keep_below > 0 and path.is_file():
             with path.open(newline="", encoding="utf-8") as file:
+                reader = csv.DictReader(file)
+                reader.fieldnames = [RENAMED_COLUMNS.get(name, name) for name in reader.fieldnames or ()]
                 # a row that was cut off by a kill lacks values
-                old = [
-                    row for row in csv.DictReader(file) if (row["step"] or "").isdigit() and None not in row.values()
-                ]
+                old = [row for row in reader if (row["step"] or "").isdigit() and None not in row.values()]
             old = [row for row in old if int(row["step"]) < keep_below]
+            # an earlier version may have logged other losses
+            columns = list(dict.fromkeys([*columns, *reader.fieldnames]))
         with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
             writer.writeheader()
@@ -60,8 +82,8 @@ class Table:
         self._file.close()
 
 
-class Journal:
-    """Everything that the first process reports; a context manager."""
+class RunLogger:
+    """The reports of the main process; a context manager."""
 
     def __init__(self, folder: Path, *, step: int, tensorboard: bool, quiet: bool = False) -> None:
         self.losses = Table(folder / "losses.csv", LOSS_COLUMNS, step)
@@ -83,7 +105,7 @@ class Journal:
             mininterval=0.5 if sys.stderr.isatty() else 30.0,
         )
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> RunLogger:
         return self
 
     def __exit__(
@@ -95,18 +117,18 @@ class Journal:
         if self._board is not None:
             self._board.close()
 
-    def step(self, row: dict[str, Any], *, rate: float, left: str) -> None:
-        """One optimiser step: `rate` in images a second, `left` the estimate for people."""
+    def step(self, record: StepRecord, *, rate: float, left: str) -> None:
+        """Log one optimizer step: `rate` in images a second, `left` the estimate for people."""
+        row = {name: getattr(record, name) for name in STEP_COLUMNS} | record.losses
         self.losses.add(row)
         self.bar.set_postfix_str(
-            f"loss {row['total']:.3f}, {rate:.1f} img/s, lr {row['lr']:.1e}, {row['progress']:.1%} done, left {left}",
+            f"loss {record.total:.3f}, {rate:.1f} img/s, lr {record.lr:.1e}, {record.progress:.1%} done, left {left}",
             refresh=False,
         )
         self.bar.update(1)
         if self._board is not None:
-            for name in ("total", *TERMS, "lr", "norm"):
-                if name in row:
-                    self._board.add_scalar(f"training/{name}", row[name], row["step"])
+            for name, value in {"total": record.total, "lr": record.lr, "norm": record.norm, **record.losses}.items():
+                self._board.add_scalar(f"training/{name}", value, record.step)
 
     def validation(self, rows: list[dict[str, Any]], picture: npt.NDArray[np.uint8] | None) -> None:
         for row in rows:
@@ -119,7 +141,7 @@ class Journal:
             self._board.add_image("validation", picture, rows[0]["step"], dataformats="HWC")
 
     def note(self, text: str) -> None:
-        """A line that does not disturb the bar."""
+        """Print a line above the progress bar."""
         self.bar.write(text, file=sys.stderr)
 
     def flush(self) -> None:

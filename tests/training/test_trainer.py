@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import signal
@@ -13,22 +14,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from tiny import TinyNetwork, scene, tiny_config
 
 from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError, InputError
-from omnidc.training import loop
+from omnidc.training import data, trainer
 from omnidc.training import losses as losses_module
-from omnidc.training.checkpointing import load_state
-from omnidc.training.config import TrainConfig, to_tables
-from omnidc.training.distributed import World
-from omnidc.training.loop import Run, make_optimiser, pick_precision, train
-from omnidc.training.networks import freeze
+from omnidc.training.config import TrainConfig, load_config, read_run, to_tables
+from omnidc.training.distributed import ProcessGroup, has_unused_parameters
+from omnidc.training.logger import StepRecord
+from omnidc.training.networks import export, freeze
+from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
+from omnidc.training.precision import pick_precision
+from omnidc.training.state import load_state
+from omnidc.training.trainer import Trainer, train
 
 HERE = Path(__file__).parent
-SOURCE = Path(loop.__file__).parents[2]
+SOURCE = Path(trainer.__file__).parents[2]
 
 
 def rows(folder: Path, name: str = "losses.csv") -> list[dict[str, str]]:
@@ -51,7 +56,7 @@ def command(config: TrainConfig, folder: Path, *options: str) -> list[str]:
     file = folder.with_suffix(".json")
     file.write_text(json.dumps(to_tables(config)))
     start = "import sys, json; from pathlib import Path; from omnidc.training.config import from_tables; "
-    start += "from omnidc.training.loop import train; "
+    start += "from omnidc.training.trainer import train; "
     start += "train(from_tables(json.loads(Path(sys.argv[1]).read_text())), Path(sys.argv[2]), "
     start += "resume='--resume' in sys.argv, quiet=True)"
     script = folder.with_suffix(".py")
@@ -68,7 +73,7 @@ def same_weights(first: Path, second: Path) -> None:
 
 def test_run_learns_and_leaves_everything_it_promises(shard: Path, tmp_path: Path) -> None:
     config = tiny_config(
-        shard, "schedule.steps=40", "validation.every_steps=20", "data.pattern='300'", "loss.laplace_log=3.0"
+        shard, "schedule.steps=40", "validation.every_steps=20", "data.pattern='300'", "loss.weights.laplace_log=3.0"
     )
     summary = train(config, tmp_path, quiet=True)
     assert summary.step == 40
@@ -96,14 +101,14 @@ def test_interrupted_run_goes_on_as_if_nothing_had_happened(shard: Path, tmp_pat
     class StoppedError(Exception):
         pass
 
-    def stop_at_six(self: Run, *arguments: Any) -> dict[str, Any]:
+    def stop_at_six(self: Trainer, *arguments: Any) -> StepRecord:
         if self.step == 6:
             raise StoppedError
         return original(self, *arguments)
 
-    original = Run.train_step
+    original = Trainer.train_step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "train_step", stop_at_six)
+        patch.setattr(Trainer, "train_step", stop_at_six)
         with pytest.raises(StoppedError):
             train(config, tmp_path / "parts", quiet=True)
     train(config, tmp_path / "parts", resume=True, quiet=True)
@@ -138,27 +143,27 @@ def test_growing_folder_is_indexed_anew_each_epoch_but_not_within(tmp_path: Path
                 writer.add(f"plane_{100 * number + i:05d}_0", *scene(10 * number + i))
 
     grow(0)
-    config = tiny_config(folder, "data.hold_out=0", "schedule.steps=8", "runtime.checkpoint_steps=1")
-    original = Run.train_step
+    config = tiny_config(folder, "data.val_fraction=0", "schedule.steps=8", "runtime.checkpoint_steps=1")
+    original = Trainer.train_step
     sizes: list[int] = []
 
-    def watch(self: Run, *arguments: Any) -> dict[str, Any]:
-        assert self.sources is not None
-        sizes.append(len(self.sources[0].indices))
+    def watch(self: Trainer, *arguments: Any) -> StepRecord:
+        assert self.data.train is not None
+        sizes.append(len(self.data.train[0]))
         if self.step == 1:
             grow(1)
         return original(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "train_step", watch)
+        patch.setattr(Trainer, "train_step", watch)
         train(config, tmp_path / "run", quiet=True)
     assert sizes == [8, 8, 16, 16, 16, 16, 16, 16]
     # a run resumed in the middle of an epoch sees that epoch's frames, whatever was added since
     grow(2)
-    resumed = Run(config, tmp_path / "run", World(0, 1, torch.device("cpu")), resume=True)
-    assert resumed.sources is not None
-    assert len(resumed.sources[0].indices) == 16
-    assert len(resumed.sources[0].frames) == 24
+    resumed = Trainer(config, tmp_path / "run", ProcessGroup(0, 1, torch.device("cpu")), resume=True)
+    assert resumed.data.train is not None
+    assert len(resumed.data.train[0]) == 16
+    assert len(resumed.data.train[0].frames) == 24
 
 
 def test_two_processes_with_half_the_batch_each_give_the_same_losses(shard: Path, tmp_path: Path) -> None:
@@ -176,7 +181,7 @@ def test_two_processes_with_half_the_batch_each_give_the_same_losses(shard: Path
 
 def test_accumulating_gradients_gives_the_same_losses(shard: Path, tmp_path: Path) -> None:
     for parts in (1, 2):
-        train(tiny_config(shard, f"optimiser.accumulate={parts}"), tmp_path / str(parts), quiet=True)
+        train(tiny_config(shard, f"optimizer.accumulate={parts}"), tmp_path / str(parts), quiet=True)
     whole, parted = (np.array(losses(tmp_path / str(parts)), float) for parts in (1, 2))
     np.testing.assert_allclose(parted, whole, rtol=2e-5)
 
@@ -191,9 +196,9 @@ def test_batch_without_finite_loss_is_skipped_counted_and_kept(shard: Path, tmp_
         return {name: factor * value for name, value in original(*arguments).items()}
 
     before: dict[str, torch.Tensor] = {}
-    step = Run.train_step
+    step = Trainer.train_step
 
-    def watch(self: Run, *arguments: Any) -> dict[str, Any]:
+    def watch(self: Trainer, *arguments: Any) -> StepRecord:
         if self.step == 3:
             before.update({name: tensor.clone() for name, tensor in self.network.state_dict().items()})
         if self.step == 4:
@@ -203,14 +208,14 @@ def test_batch_without_finite_loss_is_skipped_counted_and_kept(shard: Path, tmp_
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(losses_module, "total", spoil)
-        patch.setattr(Run, "train_step", watch)
+        patch.setattr(Trainer, "train_step", watch)
         summary = train(config, tmp_path, quiet=True)
     assert before
     assert summary.skipped == 1
     assert np.isfinite(summary.loss)
     (kept,) = (tmp_path / "nan").iterdir()
     batch = torch.load(kept, weights_only=True)
-    assert batch[0]["name"]
+    assert batch[0]["names"]
     assert kept.name.startswith("step_0000003")
 
 
@@ -235,21 +240,21 @@ def test_time_budget_ends_the_run_with_a_finished_schedule(shard: Path, tmp_path
     assert summary.step > 3
     last = rows(tmp_path)[-1]
     assert float(last["progress"]) > 0.8
-    assert float(last["lr"]) < 0.3 * config.optimiser.lr
+    assert float(last["lr"]) < 0.3 * config.optimizer.lr
     assert (tmp_path / "last.safetensors").is_file()
 
 
 def test_signal_ends_the_run_with_a_checkpoint(shard: Path, tmp_path: Path) -> None:
     config = tiny_config(shard, "schedule.steps=1000")
-    original = Run.train_step
+    original = Trainer.train_step
 
-    def press(self: Run, *arguments: Any) -> dict[str, Any]:
+    def press(self: Trainer, *arguments: Any) -> StepRecord:
         if self.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "train_step", press)
+        patch.setattr(Trainer, "train_step", press)
         with pytest.raises(KeyboardInterrupt):
             train(config, tmp_path, quiet=True)
     assert load_state(tmp_path)["step"] == 4
@@ -265,6 +270,156 @@ def test_folder_of_an_earlier_run_is_not_overwritten(shard: Path, tmp_path: Path
         train(tiny_config(shard, "network.options.width=4"), tmp_path, resume=True, quiet=True)
 
 
+def test_run_of_an_earlier_version_is_resumed(shard: Path, tmp_path: Path) -> None:
+    config = tiny_config(shard, "schedule.steps=4")
+    train(config, tmp_path, quiet=True)
+    tables = to_tables(tiny_config(shard, "schedule.steps=6"))
+    tables["optimiser"] = tables.pop("optimizer")
+    tables["optimiser"]["clip"] = tables["optimiser"].pop("grad_clip")
+    tables["data"]["hold_out"] = tables["data"].pop("val_fraction")
+    tables["loss"] |= {**tables["loss"].pop("weights"), "normals": 0.0, "edge_gain": 0.0}
+    (tmp_path / "config.json").write_text(json.dumps(tables))
+    resumed = load_config(base=read_run(tmp_path))
+    assert resumed == tiny_config(shard, "schedule.steps=6")
+    assert train(resumed, tmp_path, resume=True, quiet=True).step == 6
+
+
+def test_sources_are_opened_once_before_the_first_step(shard: Path, tmp_path: Path) -> None:
+    original, opened = data.open_source, []
+
+    def count(name: str, path: str) -> data.Source:
+        opened.append(name)
+        return original(name, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "open_source", count)
+        train(tiny_config(shard, "schedule.steps=2"), tmp_path, quiet=True)
+    assert opened == ["planes"]
+
+
+def test_unused_parameters_are_searched_for_only_if_there_are(shard: Path) -> None:
+    network = TinyNetwork()
+    calls = network.calls.clone()
+    module = trainer.LossModule(network, tiny_config(shard).loss)
+    assert has_unused_parameters(module, (32, 48), torch.device("cpu"))
+    freeze(network, ["unused"])
+    assert not has_unused_parameters(module, (32, 48), torch.device("cpu"))
+    assert torch.equal(network.calls, calls)
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_same_command_again_goes_on_and_then_does_nothing(shard: Path, tmp_path: Path) -> None:
+    config = tiny_config(shard, "schedule.steps=5", "runtime.checkpoint_steps=1")
+    original = Trainer.train_step
+
+    def press(self: Trainer, *arguments: Any) -> StepRecord:
+        if self.step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", press)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path, quiet=True)
+    assert train(config, tmp_path, quiet=True).step == 5
+    before = (tmp_path / "state.pt").read_bytes()
+    again = train(config, tmp_path, quiet=True)
+    assert again.step == 5
+    assert (tmp_path / "state.pt").read_bytes() == before
+    assert [row["step"] for row in rows(tmp_path)] == ["0", "1", "2", "3", "4"]
+
+
+def test_recipe_and_metadata_say_how_the_weights_were_made(tmp_path: Path) -> None:
+    folder = tmp_path / "frames"
+    with ShardWriter(folder / "part.tar") as writer:
+        for i in range(12):
+            writer.add(f"plane_{i:05d}_0", *scene(i))
+    generator = {"settings": {"seed": 7}, "versions": {"omnidc": "0.1.0"}}
+    (folder / "manifest.json").write_text(json.dumps({**generator, "shards": []}))
+    run = tmp_path / "run"
+    train(tiny_config(folder, "schedule.steps=2"), run, quiet=True)
+    recipe = json.loads((run / "recipe.json").read_text())
+    assert recipe["settings"]["seed"] == 3
+    assert recipe["sources"]["planes"]["generator"] == generator
+    assert recipe["sources"]["planes"]["frames"] > 0
+    assert (recipe["step"], recipe["images"]) == (2, 8)
+    assert recipe["cpu_hours"] > 0
+    digest = hashlib.sha256((run / "last.safetensors").read_bytes()).hexdigest()
+    assert recipe["sha256"]["last.safetensors"] == digest
+    with safe_open(run / "last.safetensors", framework="pt") as file:
+        inside = json.loads(file.metadata()["training"])
+    assert inside["settings"] == recipe["settings"]
+    assert inside["sources"] == recipe["sources"]
+
+
+def test_phases_change_size_batch_rate_and_frozen_parts(shard: Path, tmp_path: Path) -> None:
+    start = tmp_path / "start.safetensors"
+    export(TinyNetwork(), tiny_config(shard).network, start, {})
+    phases = [
+        {"share": 0.5, "network": {"freeze": ["stem"]}, "data": {"sizes": [[32, 48]]}, "optimizer": {"batch": 2}},
+        {"share": 0.5, "data": {"sizes": [[48, 64]]}, "optimizer": {"lr": 1e-3}},
+    ]
+    config = tiny_config(shard, "schedule.steps=8", "schedule.warmup=0", "schedule.final=1", phase=phases)
+    config.network.init_checkpoint = str(start)
+    stems: list[torch.Tensor] = []
+    original = Trainer.train_step
+
+    def watch(self: Trainer, *arguments: Any) -> StepRecord:
+        record = original(self, *arguments)
+        stems.append(self.network.state_dict()["stem.weight"].clone())
+        return record
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", watch)
+        patch.setattr("omnidc.training.networks.load_network", lambda path: TinyNetwork())
+        summary = train(config, tmp_path / "run", quiet=True)
+    table = rows(tmp_path / "run")
+    assert [row["size"] for row in table] == ["32x48"] * 4 + ["48x64"] * 4
+    assert [float(row["lr"]) for row in table] == pytest.approx([1e-2] * 4 + [1e-3] * 4)
+    assert all(torch.equal(stem, stems[0]) for stem in stems[:4])
+    assert not torch.equal(stems[4], stems[3])
+    assert load_state(tmp_path / "run")["images"] == 4 * 2 + 4 * 4
+    assert summary.step == 8
+
+
+def test_phases_resume_to_the_same_losses(shard: Path, tmp_path: Path) -> None:
+    phases = [{"share": 0.25, "optimizer": {"batch": 2}}, {"share": 0.75, "data": {"sizes": [[48, 64]]}}]
+    config = tiny_config(shard, "schedule.steps=8", "runtime.checkpoint_steps=1", phase=phases)
+    train(config, tmp_path / "whole", quiet=True)
+    original = Trainer.train_step
+
+    def press(self: Trainer, *arguments: Any) -> StepRecord:
+        if self.step in stops:
+            stops.remove(self.step)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, *arguments)
+
+    stops = [1, 4]  # the step that ends the first phase, and one within the second
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", press)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                train(config, tmp_path / "parts", quiet=True)
+        train(config, tmp_path / "parts", quiet=True)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+    same_weights(tmp_path / "parts" / "last.safetensors", tmp_path / "whole" / "last.safetensors")
+
+
+def test_working_size_reaches_the_network(shard: Path, tmp_path: Path) -> None:
+    sizes: list[Any] = []
+
+    def forward(self: TinyNetwork, image: torch.Tensor, sparse: torch.Tensor, working_size: Any = None) -> Any:
+        sizes.append((tuple(image.shape[-2:]), working_size))
+        return original(self, image, sparse)
+
+    original = TinyNetwork.forward
+    overrides = ["data.working_sizes=[[48, 64, 24, 32]]", "data.working_share=1.0", "validation.frames=0"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tiny.TinyNetwork.forward", forward)
+        train(tiny_config(shard, "schedule.steps=2", *overrides), tmp_path, quiet=True)
+    assert sizes == [((48, 64), (24, 32))] * 2
+
+
 def test_impossible_runs_are_refused_before_they_begin(shard: Path, tmp_path: Path) -> None:
     def refused(*overrides: str) -> str:
         with pytest.raises((ConfigError, FileError)) as caught:
@@ -272,20 +427,20 @@ def test_impossible_runs_are_refused_before_they_begin(shard: Path, tmp_path: Pa
         return str(caught.value)
 
     assert "multiples of 8" in refused("data.sizes=[[33, 48]]")
-    assert "multiple of 3" in refused("optimiser.accumulate=3")
-    assert "fewer than" in refused("optimiser.batch=400")
+    assert "multiple of 3" in refused("optimizer.accumulate=3")
+    assert "fewer than" in refused("optimizer.batch=400")
     assert "--data" in refused("data.sources={}")
     assert "MODULE:CLASS" in refused("network.name=huge")
-    assert "no parameter" in refused("optimiser.lr_scale={nose = 1.0}")
+    assert "no parameter" in refused("optimizer.lr_scale={nose = 1.0}")
     assert "needs a GPU" in refused("runtime.precision=bf16")
     assert "sparkle" in refused("validation.patterns=['sparkle']")
     assert "does not take" in refused("network.options.colour=1")
 
 
 def test_learning_rates_scale_by_prefix_and_norms_keep_their_weights(shard: Path) -> None:
-    config = tiny_config(shard, "optimiser.lr_scale={stem = 0.1}", "optimiser.decay_all=false")
+    config = tiny_config(shard, "optimizer.lr_scale={stem = 0.1}", "optimizer.decay_all=false")
     network = TinyNetwork()
-    groups = make_optimiser(network, config).param_groups
+    groups = make_optimizer(network, config.optimizer).param_groups
     found = {(group["lr_scale"], group["weight_decay"]): len(group["params"]) for group in groups}
     assert found == {(0.1, 0.01): 1, (0.1, 0.0): 1, (1.0, 0.01): 3, (1.0, 0.0): 3}
 
@@ -293,17 +448,17 @@ def test_learning_rates_scale_by_prefix_and_norms_keep_their_weights(shard: Path
 def test_a_prefix_whose_parameters_are_all_frozen_is_no_mistake(shard: Path) -> None:
     network = TinyNetwork()
     freeze(network, ["stem"])
-    groups = make_optimiser(network, tiny_config(shard, "optimiser.lr_scale={stem = 0.1}")).param_groups
+    groups = make_optimizer(network, tiny_config(shard, "optimizer.lr_scale={stem = 0.1}").optimizer).param_groups
     assert {group["lr_scale"] for group in groups} == {1.0}
 
 
 def test_a_prefix_of_a_part_that_networks_may_lack_is_no_mistake(shard: Path) -> None:
     network = TinyNetwork()
-    config = tiny_config(shard, "optimiser.lr_scale={extra = 5.0}")
+    config = tiny_config(shard, "optimizer.lr_scale={extra = 5.0}")
     with pytest.raises(ConfigError, match="extra"):
-        make_optimiser(network, config)
+        make_optimizer(network, config.optimizer)
     network.neutral = ("extra",)
-    assert {group["lr_scale"] for group in make_optimiser(network, config).param_groups} == {1.0}
+    assert {group["lr_scale"] for group in make_optimizer(network, config.optimizer).param_groups} == {1.0}
 
 
 def test_cpu_always_computes_in_float32(shard: Path) -> None:

@@ -1,7 +1,7 @@
-"""Augmentation of training frames: geometry (scale, crop, flip), then colour, then what cameras do to a picture.
+"""Augmentation of training frames: geometry (scale, crop, flip), then color, then the defects of a camera.
 
-Everything random comes from one generator, and the geometry is separate from the rest because simulated sensors look
-at the picture in between (keypoints are found before its colours change, as in the paper).
+All randomness comes from one generator. Geometry is separate because simulated sensors read the image in between:
+keypoints are found before its colors change, as in the paper.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
+from omnidc.training.settings import Settings
 
 SMOOTH = 1.05  # ratio of neighbouring depths up to which they are one surface
 Image = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
 @dataclass
-class AugmentConfig:
+class AugmentConfig(Settings):
     """Ranges and probabilities; the first block is the paper's."""
 
     scale_min: float = 1.0  # zoom beyond the smallest size that covers the crop
@@ -30,9 +31,7 @@ class AugmentConfig:
     contrast: float = 0.4
     saturation: float = 0.4
 
-    relief: float = (
-        0.0  # probability; depth relative to its median is raised to a power of 0.15 to 1: a shallower scene
-    )
+    compress_log_depth: float = 0.0  # probability; depth / median is raised to a power of 0.15 to 1: a shallower scene
     exposure: float = 0.0  # standard deviation, in stops
     white_balance: float = 0.0  # standard deviation of each channel, in stops
     vignette: float = 0.0  # probability; the corners lose up to half of their light
@@ -44,7 +43,7 @@ class AugmentConfig:
     def __post_init__(self) -> None:
         if not 1.0 <= self.scale_min <= self.scale_max:
             raise ConfigError(f"augment.scale_min {self.scale_min} must be at least 1 and at most augment.scale_max.")
-        for name in ("flip", "relief", "vignette", "defocus", "motion", "noise", "jpeg"):
+        for name in ("flip", "compress_log_depth", "vignette", "defocus", "motion", "noise", "jpeg"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"augment.{name} is a probability: it must lie between 0 and 1.")
 
@@ -53,8 +52,10 @@ def resize_depth(
     depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
     size: tuple[int, int],  # height, width
 ) -> npt.NDArray[np.float32]:
-    """Depth at another size: interpolated on smooth surfaces, which nearest pixels would turn into stairs, and taken
-    from the nearest pixel at edges and beside unknown depth, so that edges stay sharp and 0 stays 0."""
+    """Resize depth: bilinear on smooth surfaces, nearest pixel at edges and beside unknown depth.
+
+    Edges stay sharp, 0 stays 0, and surfaces do not become stairs.
+    """
     height, width = size
     # plain INTER_NEAREST takes the corner of a pixel, half a pixel beside what the picture shows
     nearest = np.asarray(cv2.resize(depth, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.float32)
@@ -67,8 +68,8 @@ def resize_depth(
     return np.where(smooth, linear, nearest).astype(np.float32)
 
 
-def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np.random.Generator) -> Frame:
-    """A random window of the frame, enlarged or reduced to `size` = (height, width), perhaps mirrored.
+def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np.random.Generator) -> Frame:
+    """Return a random window of the frame, resized to `size` = (height, width), perhaps mirrored.
 
     Depth values do not change with the zoom. Intrinsics follow the pixels.
     """
@@ -81,11 +82,14 @@ def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np
     mirrored = bool(rng.random() < config.flip)
     window = np.s_[top : top + rows, left : left + columns]
     image, depth = frame.image[window], None if frame.depth is None else frame.depth[window]
+    sky = None if frame.sky is None else frame.sky[window]
     if (rows, columns) != (height, width):
         smooth = cv2.INTER_AREA if rows > height else cv2.INTER_LINEAR
         image = np.asarray(cv2.resize(image, (width, height), interpolation=smooth), dtype=np.uint8)
         if depth is not None:
             depth = resize_depth(depth, (height, width))
+        if sky is not None:
+            sky = cv2.resize(sky.astype(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST_EXACT) > 0
     intrinsics = frame.intrinsics
     if intrinsics is not None:
         sx, sy = width / columns, height / rows
@@ -95,6 +99,7 @@ def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np
     if mirrored:
         image = image[:, ::-1]
         depth = None if depth is None else depth[:, ::-1]
+        sky = None if sky is None else sky[:, ::-1]
         if intrinsics is not None:
             # the mirrored scene, seen by a camera with positive focal length
             flip = np.array([[-1.0, 0, width - 1], [0, 1, 0], [0, 0, 1]])
@@ -105,28 +110,29 @@ def geometry(frame: Frame, size: tuple[int, int], config: AugmentConfig, rng: np
         intrinsics=intrinsics,
         unit=frame.unit,
         name=frame.name,
+        sky=None if sky is None else np.ascontiguousarray(sky),
     )
 
 
-def flatten_relief(
+def compress_log_depth(
     depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
     config: AugmentConfig,
     rng: np.random.Generator,
 ) -> npt.NDArray[np.float32]:
-    """The scene as a bas-relief, with the probability of the configuration: m (D / m)^a, m the median of depth.
+    """Replace depth D by m (D / m)^a with the probability of the configuration, m the median of D.
 
-    Outlines stay and steps shrink, so that a network has to ask the measurements how deep a scene is.
+    Outlines stay and steps shrink, so that only the measurements determine how deep a scene is.
     """
     chance, power = rng.random(), 0.15 ** rng.random()
     known = depth > 0
-    if chance >= config.relief or not known.any():
+    if chance >= config.compress_log_depth or not known.any():
         return depth
     median = np.median(depth[known])
     return np.where(known, median * (np.where(known, depth, median) / median) ** power, 0).astype(np.float32)
 
 
-def colour_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) -> Image:
-    """Brightness, contrast and saturation by random factors, with exposure and white balance on linear light.
+def color_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) -> Image:
+    """Change brightness, contrast and saturation by random factors, exposure and white balance in linear light.
 
     All but the saturation are curves of one channel, so they cost one table.
     """
@@ -155,8 +161,8 @@ def _motion_kernel(length: int, angle: float) -> npt.NDArray[np.float32]:
     return np.asarray(turned / turned.sum(), dtype=np.float32)
 
 
-def camera_effects(image: Image, config: AugmentConfig, rng: np.random.Generator) -> Image:
-    """Blur, vignette, sensor noise and JPEG, each with its probability."""
+def degrade_image(image: Image, config: AugmentConfig, rng: np.random.Generator) -> Image:
+    """Apply blur, vignette, sensor noise and JPEG compression, each with its probability."""
     height, width = image.shape[:2]
     chances = rng.random(5)
     strength = rng.random(5)

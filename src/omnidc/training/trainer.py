@@ -1,0 +1,527 @@
+"""The trainer: one process or many, resumable to the bit."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.integrate import ConvergenceWarning
+from omnidc.io.files import atomic_path
+from omnidc.network.interface import DepthNetwork
+from omnidc.patterns import parse
+from omnidc.training import losses
+from omnidc.training.batch import Batch
+from omnidc.training.clock import Clock, Interval, Pace, cpu_seconds
+from omnidc.training.config import (
+    DataConfig,
+    TrainConfig,
+    first_difference,
+    from_tables,
+    phase_configs,
+    phase_ends,
+    read_run,
+    to_tables,
+)
+from omnidc.training.data import Source, TrainingData, epoch_order
+from omnidc.training.distributed import ProcessGroup, has_unused_parameters, join_group
+from omnidc.training.ema import EMA
+from omnidc.training.logger import RunLogger, StepRecord
+from omnidc.training.losses import LossConfig
+from omnidc.training.networks import build_network, export, freeze, initialize
+from omnidc.training.optimizer import load_optimizer, make_optimizer
+from omnidc.training.precision import pick_precision, use_autocast
+from omnidc.training.recipe import describe, write_recipe
+from omnidc.training.samples import EpochSampler, Samples, make_loader
+from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
+from omnidc.training.signals import StopSignal
+from omnidc.training.state import STATE, Position, load_state, pack_names, save_state, unpack_names
+from omnidc.training.validation import validate, write_picture
+
+MAX_SAVED_BATCHES = 10  # batches without a finite loss that are saved
+FIRST_RESERVE = 0.02  # share of a time budget kept for the end before any validation was timed
+
+
+class LossModule(nn.Module):
+    """Network and losses in one forward pass, as DistributedDataParallel wants it."""
+
+    def __init__(self, network: DepthNetwork, config: LossConfig, channels_last: bool = True) -> None:
+        super().__init__()
+        self.network = network
+        self.config = config
+        self.layout = torch.channels_last if channels_last else torch.contiguous_format
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        image = (batch.image.float() / 255).contiguous(memory_format=self.layout)
+        sizes = {} if batch.working_size is None else {"working_size": batch.working_size}
+        return losses.total(self.network(image, batch.sparse, **sizes), batch, self.config)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended."""
+
+    step: int
+    epoch: int
+    elapsed: float  # seconds of training, over all resumptions
+    skipped: int  # batches without a finite loss
+    best: float  # mean REL of the best validation; inf without any
+    loss: float  # of the last step
+
+
+class Trainer:
+    """One training run in one process; `train` drives it."""
+
+    def __init__(self, config: TrainConfig, folder: Path, group: ProcessGroup, *, resume: bool = False) -> None:
+        self.whole, self.folder, self.group = config, folder, group
+        self.phases, self._phase_ends = phase_configs(config), phase_ends(config)
+        self.config = self.phases[0]  # of the present phase
+        self.device = group.device
+        for phase in self.phases:
+            self._check(phase)
+        if config.runtime.threads:
+            torch.set_num_threads(config.runtime.threads)
+        cv2.setNumThreads(0)
+
+        self.position = Position()
+        self.frames: dict[str, int] = {}  # of the last epoch, by source
+        self.clock = Clock()
+        self._cpu_before = 0.0
+        self.stop = StopSignal()
+        self.stopped = False  # all processes agreed to stop
+        self.last_loss = math.nan
+        self._skipped_in_a_row = 0
+
+        torch.manual_seed(config.seed)
+        self.network = build_network(config.network)
+        for phase in self.phases:
+            self._check_sizes(phase.data)
+        if not resume:
+            with group.main_first():
+                initialize(self.network, config.network)
+        self.network.to(self.device)
+        if config.runtime.channels_last:
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if group.size > 1 and self.device.type == "cuda":
+            self.network = nn.SyncBatchNorm.convert_sync_batchnorm(self.network)  # type: ignore[no-untyped-call]
+        self.ema = EMA(self.network, config.optimizer.ema)
+        self._frozen = [self._prefixes(phase) for phase in self.phases]
+        freeze(self.network, [prefix for prefix in self._frozen[0] if all(prefix in one for one in self._frozen)])
+        self.optimizer = make_optimizer(self.network, config.optimizer)
+        dtype = pick_precision(config.runtime, self.device)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype is torch.float16)
+        use_autocast(self.network, self.device, dtype)
+        self.ddp: DistributedDataParallel | None = None
+        self.module: nn.Module | None = None
+
+        self.data = TrainingData(config.data, group)
+        if resume:
+            self._restore(load_state(folder))
+        else:
+            self.data.choose_validation(config.validation.frames)
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return self.position.step
+
+    def _check(self, config: TrainConfig) -> None:
+        """Refuse impossible settings before anything is built."""
+        options, parts = config.optimizer, self.group.size * config.optimizer.accumulate
+        if options.batch % parts:
+            raise ConfigError(
+                f"optimizer.batch={options.batch} cannot be split over {self.group.size} processes "
+                f"x {options.accumulate} parts: choose a multiple of {parts}."
+            )
+        parse(config.data.pattern, noise=config.data.noise or None)
+        for text in config.validation.patterns:
+            parse(text)
+
+    def _check_sizes(self, data: DataConfig) -> None:
+        multiple = self.network.multiple
+        for height, width in [*data.sizes, *(size[2:] for size in data.working_sizes)]:
+            if height % multiple or width % multiple:
+                raise ConfigError(
+                    f"data.sizes: {height}x{width} does not fit this network, whose sizes are multiples of {multiple}."
+                )
+
+    def _wrap(self) -> nn.Module:
+        """Return network and losses as one module, compiled and distributed as configured."""
+        runtime = self.config.runtime
+        module: nn.Module = LossModule(self.network, self.config.loss, runtime.channels_last)
+        if runtime.compile:
+            module = torch.compile(module)  # type: ignore[assignment]
+        if self.group.size == 1:
+            return module
+        data = self.config.data
+        sizes = [min(data.sizes), *([min(data.working_sizes)] if data.working_share else [])]
+        unused = any(has_unused_parameters(module, size, self.device) for size in sizes)
+        self.ddp = DistributedDataParallel(module, find_unused_parameters=unused)
+        return self.ddp
+
+    def _prefixes(self, config: TrainConfig) -> list[str]:
+        """Return the prefixes of frozen parameters; random weights are never frozen."""
+        return config.network.freeze if config.network.encoder or config.network.init_checkpoint else []
+
+    def _enter_phase(self) -> None:
+        """Take the settings of the phase that the present step belongs to."""
+        number = min(bisect.bisect_right(self._phase_ends, self.step), len(self.phases) - 1)
+        if self.module is None or self.phases[number] is not self.config:
+            self.config = self.phases[number]
+            freeze(self.network, self._frozen[number])
+            self.ddp = self.module = None  # the hooks of an old wrapper must be gone before a new one is made
+            self.module = self._wrap()
+
+    # ------------------------------------------------------------------------------------------------------- state
+
+    def state(self) -> dict[str, Any]:
+        train, validation = self.data.train, self.data.validation.sources
+        return {
+            "config": json.dumps(to_tables(self.whole)),
+            **asdict(self.position),
+            "elapsed": self.clock.elapsed,
+            "sources": None if train is None else pack_names({source.name: source.names for source in train}),
+            "held_out": pack_names({source.name: source.names for source in validation}),
+            "network": self.network.state_dict(),
+            "average": self.ema.network.state_dict(),
+            "average_updates": self.ema.updates,
+            "optimiser": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        try:
+            self.network.load_state_dict(state["network"])
+            self.ema.network.load_state_dict(state["average"])
+            load_optimizer(self.optimizer, state["optimiser"])
+        except (RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"The run in {self.folder} trains another network than this configuration describes; "
+                "use its own config.json or another --out."
+            ) from error
+        self.scaler.load_state_dict(state["scaler"])
+        self.ema.updates = state["average_updates"]
+        images = state["step"] * self.whole.optimizer.batch  # of runs of earlier versions, which did not count them
+        self.position = Position(**{name: state[name] for name in asdict(self.position) if name in state})
+        self.position.images = state.get("images", images)
+        self._cpu_before = self.position.cpu_seconds
+        self.clock.start(state["elapsed"])
+        train = state["sources"]
+        self.data.restore(
+            train=None if train is None else unpack_names(train), validation=unpack_names(state["held_out"])
+        )
+
+    def save(self, logger: RunLogger | None) -> None:
+        """Write the state and the averaged weights (the main process; the others have the same)."""
+        if self.group.is_main:
+            if logger is not None:
+                logger.flush()  # first: a resumed run expects the rows of every step before its state
+            self.position.cpu_seconds = self._cpu_before + self.group.size * cpu_seconds()
+            save_state(self.folder, self.state())
+            self._export("last.safetensors")
+
+    def _export(self, name: str, **scores: float) -> None:
+        """Write the averaged weights with their recipe."""
+        export(self.ema.network, self.config.network, self.folder / name, {**self.recipe(), **scores})
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how the weights were made."""
+        return describe(
+            self.whole,
+            self.frames,
+            step=self.step,
+            images=self.position.images,
+            seconds=round(self.clock.elapsed),
+            cpu_hours=round(self.position.cpu_seconds / 3600, 3),
+        )
+
+    # ------------------------------------------------------------------------------------------------------- steps
+
+    def sampler(self) -> EpochSampler:
+        """Return the rest of the present epoch; a new one is begun if there is none."""
+        if self.data.train is None:
+            self.data.begin_epoch(self.folder)
+        self.frames = {source.name: len(source) for source in self.data.train or ()}
+        self._enter_phase()
+        config, position = self.config, self.position
+        order = epoch_order(
+            self.sources,
+            mix=config.data.mix,
+            epoch_size=config.data.epoch_size,
+            seed=config.seed,
+            epoch=position.epoch,
+        )
+        sampler = EpochSampler(
+            order,
+            seed=config.seed,
+            first=position.epoch_first,
+            start=position.step,
+            batch=config.optimizer.batch,
+            accumulate=config.optimizer.accumulate,
+            rank=self.group.rank,
+            world=self.group.size,
+            sizes=config.data.sizes,
+            working_sizes=config.data.working_sizes,
+            working_share=config.data.working_share,
+            stop=self._phase_ends[self.phases.index(config)],
+        )
+        if sampler.steps == 0:
+            raise ConfigError(
+                f"An epoch has {len(order)} frames, fewer than optimizer.batch={config.optimizer.batch}: "
+                "set data.epoch_size or a smaller batch."
+            )
+        return sampler
+
+    @property
+    def sources(self) -> list[Source]:
+        """The training frames of the present phase."""
+        assert self.data.train is not None
+        used = self.config.data.use
+        return [source for source in self.data.train if not used or source.name in used]
+
+    def batches(self, sampler: EpochSampler) -> Iterator[Batch]:
+        samples = Samples(self.sources, self.config.data, self.config.augment, self.config.seed)
+        return iter(make_loader(samples, sampler, self.config.data, pin=self.device.type == "cuda"))
+
+    def progress(self, elapsed: float, steps_per_epoch: int | None = None) -> float:
+        """Return the share of the run that is over; between two epochs without `steps_per_epoch`."""
+        position = self.position
+        inside = (position.step - position.epoch_first) / steps_per_epoch if steps_per_epoch else 0.0
+        return progress(
+            self.config.schedule,
+            step=position.step,
+            epoch=position.epoch + inside,
+            elapsed=elapsed,
+            reserve=position.reserve,
+        )
+
+    def train_step(self, batches: Iterator[Batch], done: float) -> StepRecord:
+        """Take one optimizer step at progress `done`."""
+        options, position = self.config.optimizer, self.position
+        lr = options.lr * lr_factor(self.config.schedule, done)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr * group["lr_scale"]
+        # dropout and the like depend on the step, not on how the run came here
+        seed = np.random.SeedSequence([self.config.seed, position.step, self.group.rank])
+        torch.manual_seed(int(seed.generate_state(1)[0]))
+        buffers = [buffer.clone() for buffer in self.network.buffers()]
+        sums: dict[str, float] = {}
+        seen: list[Batch] = []
+        good = True
+        for part in range(options.accumulate):
+            seen.append(next(batches))
+            if good:
+                good = self._backward(seen[-1], sums, last=part == options.accumulate - 1)
+        norm, means = math.nan, sums
+        if good:
+            self.scaler.unscale_(self.optimizer)
+            limit = options.grad_clip if options.grad_clip > 0 else math.inf
+            norm = float(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+            means = dict(zip(sums, self.group.mean(list(sums.values()))))
+        # Every process has the same gradients, so all decide alike.
+        if good and (math.isfinite(norm) or self.scaler.is_enabled()):
+            self.scaler.step(self.optimizer)  # float16: the scaler leaves out a step that overflowed
+            self.scaler.update()
+            self.ema.update_parameters(self.network)
+            self._skipped_in_a_row = 0
+        else:
+            for buffer, old in zip(self.network.buffers(), buffers):
+                buffer.copy_(old)
+            self._skip(seen)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.last_loss = means.pop("total", math.nan)
+        record = StepRecord(
+            step=position.step,
+            epoch=position.epoch,
+            progress=done,
+            elapsed=self.clock.elapsed,
+            lr=lr,
+            norm=norm,
+            skipped=position.skipped,
+            resampled=sum(batch.resampled for batch in seen),
+            size="x".join(map(str, seen[0].image.shape[-2:])),
+            total=self.last_loss,
+            losses=means,
+        )
+        position.step += 1
+        position.images += options.batch
+        return record
+
+    def _backward(self, batch: Batch, sums: dict[str, float], *, last: bool) -> bool:
+        """Run one part of a step forward and backward; False, in every process, if any has no finite loss."""
+        parts = self.config.optimizer.accumulate
+        terms: dict[str, Tensor] = {}
+        values: list[float] = []
+        waiting: AbstractContextManager[Any] = nullcontext()
+        if self.ddp is not None and not last:
+            waiting = self.ddp.no_sync()
+        with waiting:
+            assert self.module is not None
+            try:
+                terms = self.module(batch.to(self.device))
+                values = torch.stack(list(terms.values())).detach().tolist()
+                finite = math.isfinite(values[list(terms).index("total")])
+            except InputError:  # the integrator refuses numbers that are not finite
+                finite = False
+            # one process must not wait in the backward pass for another that left it
+            if self.group.mean([float(finite)])[0] < 1:
+                return False
+            try:
+                self.scaler.scale(terms["total"] / parts).backward()  # type: ignore[no-untyped-call]
+            except InputError:
+                if self.group.size > 1:
+                    raise
+                return False
+        for name, value in zip(terms, values):
+            sums[name] = sums.get(name, 0.0) + value / parts
+        return True
+
+    def _skip(self, seen: list[Batch]) -> None:
+        """Count a step without a finite loss, and save its data for inspection."""
+        self.position.skipped += 1
+        self._skipped_in_a_row += 1
+        if self.position.skipped <= MAX_SAVED_BATCHES:
+            with atomic_path(self.folder / "nan" / f"step_{self.step:07d}_rank{self.group.rank}.pt") as temporary:
+                torch.save([asdict(batch) for batch in seen], temporary)
+        if self._skipped_in_a_row >= self.config.runtime.max_skipped:
+            raise InputError(
+                f"{self._skipped_in_a_row} batches in a row had no finite loss; they are in {self.folder / 'nan'}. "
+                "Lower optimizer.lr or look for bad data, then go on with --resume."
+            )
+
+    # -------------------------------------------------------------------------------------------------- validation
+
+    def validate(self, logger: RunLogger | None) -> None:
+        """Score the averaged weights and keep the best; the other processes wait for the main one."""
+        if self.group.is_main and logger is not None and len(self.data.validation):
+            began = time.monotonic()
+            options, elapsed = self.config.validation, self.clock.elapsed
+            scores, picture = validate(
+                self.ema.network, self.data.validation, options.patterns, pictures=options.pictures
+            )
+            rows = [
+                {"step": self.step, "elapsed": elapsed, "pattern": text, **asdict(score)}
+                for text, score in scores.items()
+            ]
+            if picture is not None:
+                write_picture(self.folder / "pictures" / f"step_{self.step:07d}.jpg", picture)
+            logger.validation(rows, picture)
+            mean = float(np.mean([score.rel for score in scores.values()])) if scores else math.inf
+            if math.isfinite(mean) and mean < self.position.best:
+                self.position.best = mean
+                self._export("best.safetensors", rel=mean)
+            parts = ", ".join(
+                f"{t}: REL {s.rel:.4f} δ1 {s.delta1:.3f} cover {s.coverage:.3f}" for t, s in scores.items()
+            )
+            self.position.reserve = 1.2 * (time.monotonic() - began) + 2.0
+            logger.note(f"step {self.step}, {format_duration(self.clock.elapsed)}: mean REL {mean:.4f} ({parts})")
+        self.group.barrier()
+
+    # --------------------------------------------------------------------------------------------------- whole run
+
+    def run(self, logger: RunLogger | None) -> Summary:
+        """Train until the schedule ends or a signal asks to stop."""
+        config, position = self.whole, self.position
+        self.clock.start()
+        if self._is_over() and position.finished:
+            return self.summary()
+        position.finished = False
+        if config.schedule.time_budget and not position.reserve:
+            position.reserve = FIRST_RESERVE * parse_duration(config.schedule.time_budget)
+        now = self.clock.elapsed
+        validation = Interval(config.validation.every_steps, config.validation.every_minutes, now)
+        checkpoint = Interval(config.runtime.checkpoint_steps, config.runtime.checkpoint_minutes, now)
+        pace = Pace()
+        validated_step = -1
+        while not self._is_over():
+            sampler = self.sampler()
+            batches = self.batches(sampler)
+            began = self.clock.elapsed
+            while self.step < sampler.end and not self._is_over(sampler.steps):
+                record = self.train_step(batches, self._done)
+                pace.update(self.config.optimizer.batch, record.elapsed - began)
+                if logger is not None:
+                    logger.step(record, rate=pace.rate, left=pace.left(record.progress, record.elapsed))
+                last = self.step == sampler.end
+                every = config.validation.every_epochs
+                due = validation.due(self.step, record.elapsed) or bool(
+                    last and every and (position.epoch + 1) % every == 0
+                )
+                validate_now, save_now = self.group.broadcast(
+                    [float(due), float(checkpoint.due(self.step, record.elapsed))]
+                )
+                if validate_now:
+                    self.validate(logger)
+                    validation.last, validated_step = self.clock.elapsed, self.step
+                if last:
+                    self._end_epoch()
+                if save_now or validate_now:
+                    self.save(logger)
+                    checkpoint.last = self.clock.elapsed
+                began = self.clock.elapsed
+            del batches
+        if not self.stopped and validated_step != self.step:
+            self.validate(logger)
+        position.finished = not self.stopped
+        self.save(logger)
+        if self.group.is_main:
+            files = [self.folder / name for name in ("last.safetensors", "best.safetensors")]
+            write_recipe(self.folder, self.recipe(), {file.name: file for file in files})
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """Return where the run stands."""
+        position = self.position
+        return Summary(self.step, position.epoch, self.clock.elapsed, position.skipped, position.best, self.last_loss)
+
+    def _is_over(self, steps_per_epoch: int | None = None) -> bool:
+        """Say whether the run ends here; all processes use the clock and the signal of the main one."""
+        elapsed, self.position.reserve, stop = self.group.broadcast(
+            [self.clock.elapsed, self.position.reserve, float(self.stop.requested)]
+        )
+        self._done = self.progress(elapsed, steps_per_epoch)
+        self.stopped = self.stopped or bool(stop)
+        return self._done >= 1 or self.stopped
+
+    def _end_epoch(self) -> None:
+        self.position.epoch += 1
+        self.position.epoch_first = self.step
+        self.data.end_epoch()
+
+
+def train(config: TrainConfig, folder: Path, *, resume: bool = False, quiet: bool = False) -> Summary:
+    """Train in `folder` until the schedule ends. A run of the same settings there, or `resume`, is gone on with."""
+    if not resume and (folder / STATE).exists():
+        difference = first_difference(config, from_tables(read_run(folder)))
+        if difference:
+            raise FileError(
+                f"{folder} already holds a run with another {difference}: go on with --resume, or choose another --out."
+            )
+        resume = True
+    with join_group(config.runtime.device) as group, warnings.catch_warnings():
+        warnings.simplefilter("once", ConvergenceWarning)
+        trainer = Trainer(config, folder, group, resume=resume)
+        logger = None
+        if group.is_main:
+            with atomic_path(folder / "config.json") as temporary:
+                temporary.write_text(json.dumps(to_tables(config), indent=2), encoding="utf-8")
+            logger = RunLogger(folder, step=trainer.step, tensorboard=config.runtime.tensorboard, quiet=quiet)
+        with logger or nullcontext(), trainer.stop:
+            summary = trainer.run(logger)
+        if trainer.stopped:
+            raise KeyboardInterrupt
+    return summary
