@@ -28,16 +28,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from omnidc.training.data import open_source
-from omnidc.training.trainer import train
 from tqdm import tqdm
 
 from omnidc.evaluation.metrics import depth_metrics, mean_scores
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network
 from omnidc.patterns import parse
+from omnidc.pipeline import DepthCompleter
 from omnidc.training.config import load_config
-from omnidc.training.validation import predict
+from omnidc.training.data import open_source
+from omnidc.training.trainer import train
 
 CROP = [96, 128]
 WIDTH = 0.125
@@ -135,7 +135,7 @@ def run_one(variant: Variant, seed: int, steps: int, sources: dict[str, str], ou
 
 def judge(file: Path, sources: Mapping[str, str]) -> dict[str, dict[str, float]]:
     """Mean scores by pattern on the held-out frames, their depths divided by their median."""
-    net = load_network(file)
+    completer = DepthCompleter(load_network(file))
     rows: dict[str, list[dict[str, float]]] = {pattern: [] for pattern in COLUMNS}
     for name, folder in sources.items():
         held_out = open_source(name, folder).split(VAL_FRACTION)[1]
@@ -147,7 +147,7 @@ def judge(file: Path, sources: Mapping[str, str]) -> dict[str, dict[str, float]]
             for pattern in COLUMNS:
                 rng = np.random.default_rng(zlib.crc32(f"{frame.name}|{pattern}".encode()))
                 sparse = np.ascontiguousarray(parse(pattern)(truth, frame.image, rng).sparse, np.float32)
-                rows[pattern].append(depth_metrics(predict(net, frame.image, sparse)[0], truth))
+                rows[pattern].append(depth_metrics(completer.complete(frame.image, sparse).depth, truth))
     return {pattern: mean_scores(values) for pattern, values in rows.items()}
 
 
