@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.data import frame_names, is_held_out, open_source, scene_names
 from omnidc.training.manifest import write_manifest

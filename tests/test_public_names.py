@@ -16,7 +16,6 @@ PUBLIC = {
         "CompleteOptions",
         "Completion",
         "DepthCompleter",
-        "DepthStream",
         "FolderSink",
         "Sink",
         "complete",
@@ -25,7 +24,7 @@ PUBLIC = {
         "load",
         "make_frame",
     ],
-    "CompleteOptions": ["keep_input", "max_long_side", "tile", "clip_depth", "max_uncertainty"],
+    "CompleteOptions": ["keep_input", "max_long_side", "tile", "clip_depth", "sky", "max_uncertainty"],
     "make_frame": [
         *("image", "sparse", "intrinsics", "depth_scale", "ray_depth", "resize_sparse", "mask", "name"),
     ],
@@ -36,9 +35,10 @@ PUBLIC = {
     "Unit": ["m", "scene", "input's unit", "relative"],
     "Completion": [
         *("depth", "uncertainty", "input_confidence", "sparse", "image", "intrinsics", "unit", "warnings", "details"),
+        "sky",
     ],
     "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps"],
-    "DepthCompleter methods": ["complete", "complete_frames", "complete_inputs", "stream"],
+    "DepthCompleter methods": ["complete", "complete_frames", "complete_inputs"],
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omnidc.errors import FileError, InputError
-from omnidc.io.calibration import Calibration, kitti_object, kitti_raw, read_calibration
+from omnidc.io.calibration import Calibration, kitti_object, kitti_raw, read_calibration, read_intrinsics
 
 R = cv2.Rodrigues(np.array([0.1, -0.2, 0.3]))[0]
 T = np.vstack([np.hstack([R, [[0.1], [0.2], [0.3]]]), [[0, 0, 0, 1]]])
@@ -119,3 +119,20 @@ def test_kitti_raw_reads_both_files(tmp_path: Path) -> None:
 
 def test_a_calibration_without_image_size_fits_every_image() -> None:
     assert Calibration(np.array(K)).for_image((7, 9)) is not None
+
+
+def test_cameras_are_read_from_text_npy_and_json(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("700 710 320 240\n")
+    (tmp_path / "b.txt").write_text("\n".join(" ".join(map(str, row)) for row in K))
+    np.save(tmp_path / "c.npy", K)
+    (tmp_path / "d.json").write_text(json.dumps({"fl_x": 700, "fl_y": 710, "cx": 320, "cy": 240}))
+    (tmp_path / "e.json").write_text(json.dumps({"K": K}))
+    for path in sorted(tmp_path.iterdir()):
+        np.testing.assert_array_equal(read_intrinsics(path), K, err_msg=path.name)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.txt", "hello"), ("a.json", "{}"), ("a.json", "["), ("a.npy", "x")])
+def test_a_file_without_a_camera_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(FileError, match="camera"):
+        read_intrinsics(tmp_path / name)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from omnidc.errors import CheckpointError, FileError
 from omnidc.network import checkpoint
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.interface import Fields, Prediction, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
 
 
-class TinyNetwork(DepthNetwork):
+class TinyNetwork(StagedNetwork):
     """Random convolutions of small context, all three resolutions, an uncertainty head, refinement parameters."""
 
     padding = "replicate"

@@ -18,7 +18,7 @@ from omnidc.interop.sinks import export_sink, fusion_sink
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.options import CompleteOptions, WriteOptions
 from omnidc.pipeline.sinks import ExportSink, FileSink, FolderSink, MapsSink, Sink, TeeSink, check_writable
-from omnidc.pipeline.source import RunListener, complete_source
+from omnidc.pipeline.source import SilentListener, complete_source
 
 K = np.array([[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]])
 NAMES = [f"view{i}" for i in range(8)]
@@ -174,7 +174,7 @@ def test_run_goes_on_after_frames_that_fail(tmp_path: Path) -> None:
     loaders = {**source().loaders, "view2": broken, "view3": empty}
     heard: list[str] = []
 
-    class Ear(RunListener):
+    class Ear(SilentListener):
         def failed(self, name: str, reason: str) -> None:
             heard.append(name)
 

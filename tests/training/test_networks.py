@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import load_network
-from omnidc.network.compact import CompactNetwork
+from omnidc.network.legacy.compact import CompactNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.networks import build_network, export, freeze, initialize
 

@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.interface import Fields, Prediction, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
 from omnidc.training.config import TrainConfig, load_config
 
 
-class TinyNetwork(DepthNetwork):
+class TinyNetwork(StagedNetwork):
     """One convolution at 1/4, two resolutions, bilinear upsampling; a buffer that counts forward passes."""
 
     multiple = 8

@@ -14,7 +14,6 @@ from omnidc.pipeline.options import CompleteOptions
 if TYPE_CHECKING:
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
-    from omnidc.pipeline.source import RunListener
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,11 @@ def complete_all(
         sink.close()
         return
     completer = prior_completer(load_model(chosen.model, chosen.device), chosen.prior)
-    with progress() as listener:
-        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=listener)
+    printer = Printer()
+    try:
+        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
+    finally:
+        printer.end()
     if report.failed and len(report.names) == 1:
         raise InputError(next(iter(report.failed.values())))
     if len(report.names) > 1:
@@ -87,58 +89,47 @@ def complete_all(
         raise typer.Exit(1)
 
 
-def progress() -> Any:
-    """Return a context with a `RunListener` that prints, under a bar where there are several frames."""
-    import contextlib
-    from collections.abc import Iterator
+class Printer:
+    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
 
-    from tqdm import tqdm
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.is_first = True  # of many frames the first is described, later ones where something is odd
 
-    from omnidc.pipeline.source import RunListener
+    def begin(self, total: int, todo: int) -> None:
+        from tqdm import tqdm
 
-    class Printer(RunListener):
-        bar: Any = None
-        told = False  # the first of many frames is described, later ones where something is odd
+        self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
 
-        def begin(self, total: int, todo: int) -> None:
-            self.bar = tqdm(total=todo, unit="image", dynamic_ncols=True, disable=total < 2)
+    def say(self, text: str, err: bool = False) -> None:
+        if self.bar.disable:
+            typer.echo(text, err=err)
+        else:
+            self.bar.write(text)
 
-        def say(self, text: str, err: bool = False) -> None:
-            if self.bar.disable:
-                typer.echo(text, err=err)
-            else:
-                self.bar.write(text)
+    def loaded(self, frame: Frame) -> None:
+        if self.is_first or frame.warnings:
+            describe(frame, self.say)
 
-        def loaded(self, frame: Frame) -> None:
-            if not self.told or frame.warnings:
-                describe(frame, self.say)
+    def completed(self, frame: Frame, completion: Completion) -> None:
+        new = completion.warnings[len(frame.warnings) :]
+        for warning in new:
+            self.say(f"warning: {warning}", err=True)
+        if self.is_first or new:
+            self.say(f"result: {describe_result(completion)}")
+        self.is_first = False
+        self.bar.update(1)
 
-        def completed(self, frame: Frame, completion: Completion) -> None:
-            new = completion.warnings[len(frame.warnings) :]
-            for warning in new:
-                self.say(f"warning: {warning}", err=True)
-            if not self.told or new:
-                self.say(f"result: {describe_result(completion)}")
-            self.told = True
-            self.bar.update(1)
+    def skipped(self, name: str) -> None:
+        self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
+        self.bar.update(1)
 
-        def skipped(self, name: str) -> None:
-            self.say(f"{name}: left out, since only relative depth is possible (--allow-empty completes it)")
-            self.bar.update(1)
+    def failed(self, name: str, reason: str) -> None:
+        self.bar.update(1)
 
-        def failed(self, name: str, reason: str) -> None:
-            self.bar.update(1)
-
-    @contextlib.contextmanager
-    def context() -> Iterator[RunListener]:
-        printer = Printer()
-        try:
-            yield printer
-        finally:
-            if printer.bar is not None:
-                printer.bar.close()
-
-    return context()
+    def end(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 def describe(frame: Frame, say: Any) -> None:

@@ -93,6 +93,7 @@ def integrate(
     xtol: float | None = None,
     backward_xtol: float | None = None,
     max_iterations: int | None = None,
+    iterations: int | None = None,
     method: Method = "multigrid",
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
 ) -> tuple[Tensor, SolveInfo]:
@@ -128,6 +129,7 @@ def integrate(
             "rtol": rtol,
             "xtol": xtol,
             "max_iterations": max_iterations,
+            "iterations": iterations,
             "method": method,
             "on_failure": on_failure,
         },

@@ -63,6 +63,7 @@ def solve(
     rtol: float = 1e-5,
     xtol: float | None = None,
     max_iterations: int | None = None,
+    iterations: int | None = None,
     method: Method = "multigrid",
     M: Preconditioner | None = None,
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
@@ -79,6 +80,8 @@ def solve(
     It asks for the same accuracy whatever the weights; measurements that weigh a thousand edges dominate b, and the
     residual is small beside it long before the gradients between them are integrated.
 
+    With `iterations` exactly that many are made, whatever the residual, which `info.residuals` reports.
+
     max_iterations defaults to 100 with multigrid, 5000 otherwise. An image that is not done by then raises
     `ConvergenceError` or warns `ConvergenceWarning`, by `on_failure`; `info.converged` says which.
 
@@ -87,6 +90,8 @@ def solve(
     iterate.
     """
     batch = b.shape[0]
+    if iterations is not None:
+        rtol, xtol, max_iterations, on_failure = 0.0, None, iterations, "ignore"
     limit = max_iterations if max_iterations is not None else (100 if method == "multigrid" else 5000)
     M = M or preconditioner(system, method)
     fixed = anchored(system)

@@ -33,11 +33,9 @@ def write_glb(
 
     The material is unlit: viewers show the photograph as it is.
     """
-    import trimesh
-    from trimesh.exchange.gltf import export_glb
-    from trimesh.visual import TextureVisuals
-    from trimesh.visual.material import PBRMaterial
+    import trimesh.exchange.gltf
 
+    library: Any = trimesh  # parts of it have no types
     height, width = depth.shape
     step = max(1, int(np.ceil(np.sqrt(height * width / GLB_VERTICES))))
     keep = kept_pixels(depth, keep_flying_pixels)[::step, ::step]
@@ -52,11 +50,13 @@ def write_glb(
     triangles = triangles[(triangles >= 0).all(1)].astype(np.uint32)
     if not len(triangles):
         raise InputError(f"{path}: the depth map has no surface to write; try PLY or keep_flying_pixels.")
-    material = PBRMaterial(baseColorTexture=_Jpeg(colors), metallicFactor=0.0, roughnessFactor=1.0, doubleSided=True)
-    visual = TextureVisuals(uv=texture, material=material)
-    mesh = trimesh.Trimesh(positions, triangles, visual=visual, process=False)
+    material = library.visual.material.PBRMaterial(
+        baseColorTexture=_Jpeg(colors), metallicFactor=0.0, roughnessFactor=1.0, doubleSided=True
+    )
+    visual = library.visual.TextureVisuals(uv=texture, material=material)
+    mesh = library.Trimesh(positions, triangles, visual=visual, process=False)
     with atomic_path(path) as temporary:
-        temporary.write_bytes(export_glb(mesh.scene(), tree_postprocessor=_unlit))
+        temporary.write_bytes(library.exchange.gltf.export_glb(mesh.scene(), tree_postprocessor=_unlit))
     return len(triangles)
 
 

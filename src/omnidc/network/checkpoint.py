@@ -23,6 +23,7 @@ from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.io.files import atomic_path
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.network.paper.prior import DepthAnything
@@ -31,7 +32,8 @@ from omnidc.network.paper.released import PRIOR_PREFIX, config_of_released, read
 # The "architecture" of a configuration: its dataclass (with to_dict and from_dict) and its network. A network keeps its
 # configuration as `.config` and has no tensors outside its state dict.
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
-    "compact": (CompactConfig, CompactNetwork),
+    "compact": (legacy.CompactConfig, legacy.CompactNetwork),  # of 0.1
+    "compact-2": (CompactConfig, CompactNetwork),
     "paper": (PaperConfig, PaperNetwork),
 }
 

@@ -1,18 +1,13 @@
-"""The compact network: OMNI-DC's three stages with a small U-shaped backbone, made for CPUs.
+"""The compact network: OMNI-DC's idea with a small trunk, made for CPUs. One `forward` in four stages.
 
-Most work is done at 1/4 resolution and coarser, but gradients are predicted from 1/2 on: the integrator is fast enough,
-and thin things survive there. Colour enters through EfficientNet-Lite0's pyramid; sparse depth enters at 1/2 without
-losing its sub-pixel place (space to depth), with a validity channel and a cheap dense pre-fill from our own integrator
-(`omnidc.network.prefill`), and at every coarser level as mean log depth and density. The heads predict log-depth
-gradients and edge weights at R resolutions, a confidence for each measured cell, the weights of the convex upsampling
-and the Laplace scale of log depth. The upsampling looks at the photograph once more, pixel by pixel
-(`omnidc.network.detail`).
+    screen     measurements                       →  one confidence for each              (`omnidc.network.screen`)
+    fields     image, measurements, confidence    →  gradients and edge weights, features (`omnidc.network.trunk`)
+    integrate  gradients, measurements            →  log depth on the integrator's grid   (`omnidc.integrate`)
+    refine     log depth, image, measurements     →  depth, Laplace scale, sky            (`omnidc.network.refine`)
 
-Two things keep it from inventing relief that the points deny. Log depths enter divided by the spread of the scene, and
-gradients leave multiplied by it, so a shallow scene is to the network what a deep one is. And the gradients are
-corrections: a learned gate adds the slope of the pre-fill, so that where the photograph tells nothing, the result is
-plain interpolation. Measurements that contradict those around them (`omnidc.network.trust`) are screened out before
-all this: they would bend the pre-fill, and with it everything that follows.
+Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that a shallow scene looks
+to the network like a deep one. Gradients are corrections: a learned gate adds the slope of the first guess, so that
+where the image is uninformative the result is plain interpolation.
 """
 
 from __future__ import annotations
@@ -27,277 +22,222 @@ from torch import Tensor, nn
 
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.integrate.energy import differences, join_edges, pool
-from omnidc.integrate.layer import lower_median
-from omnidc.network.detail import Detail
-from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
-from omnidc.network.interface import DepthNetwork, Fields
-from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
-from omnidc.network.prefill import SPREAD, prefill
-from omnidc.network.trust import Trust, surroundings
-from omnidc.network.upsample import convex_upsample
+from omnidc.integrate.energy import add_pairs, differences, join_edges, pool
+from omnidc.network.efficientnet import EfficientNetLite0
+from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, log_of_valid, normalization, pad_to_multiple
+from omnidc.network.prefill import Prefill, prefill, upsample2x
+from omnidc.network.refine import pixel_color_distance, propagate
+from omnidc.network.resize import shrink
+from omnidc.network.screen import OutlierClassifier
+from omnidc.network.trunk import Trunk
 
-FACTOR = 2  # the integrator works at 1/2
-ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
-SCREEN = 8  # pixels of a cell of the guess at the scene's relief before the measurements are screened
-KEPT = math.log(0.7 / 0.3)  # logit from which a measurement is used: one that is wrong harms more than one that lacks
-BACKWARD = 30  # times the integrator's accuracy: gradients may be as much less exact, and steps are faster by 8 %
-SHARPNESS = 20  # power of the confidence in the weight of a measurement: α is large, a doubtful one must count little
-HIDDEN = 32  # channels between the two convolutions of the head at 1/2
-COLOUR = (8.0, 9.0, 8.0, 6.0, 5.0)  # spread of the encoder's features, ImageNet's weights: depth must not drown in it
-PLACES = 2 * FACTOR * FACTOR + 5  # channels of depth at 1/2
+DATA_WEIGHT = 5.0  # of a measurement whose odds of being right are 1, beside edges of 1 (the paper's α)
+MAX_LOGIT = 7.0  # of the confidence: odds of 1,000
+CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
+ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
+SKY_STEPS = 2
+SIZE_DIVISOR = 32
 
 
 @dataclass(frozen=True)
 class CompactConfig:
     """Shape of the compact network."""
 
-    architecture: str = "compact"
-    channels: tuple[int, int, int, int, int] = (24, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
-    resolutions: int = 4  # R: gradients at 1/2, 1/4, 1/8, 1/16
+    architecture: str = "compact-2"
+    channels: tuple[int, int, int, int, int] = (16, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
+    cell: int = 4  # pixels along a cell of the integrator: 2 or 4
+    resolutions: int = 4  # R: gradients at 1 / cell and coarser, each half the last
     attention_blocks: int = 2
     heads: int = 6
-    edge_weights: bool = True  # per-edge weights W_r; without, 1 / R everywhere
-    prefill: bool = True  # the dense first guess as input, and its slope under the gate
-    relief: bool = True  # depths in units of the scene's spread
-    detail: bool = True  # the upsampling sees the colours of single pixels
-    xtol: float = 3e-4  # relative accuracy of the integrator's log depth
+    half_steps: int = 2  # of the propagation at half size
+    propagation_steps: int = 4  # at full size
+    iterations: int = 12  # of the solver, at inference and in training
+    max_side: int = 960  # pixels; larger images are computed at this size unless asked otherwise
 
     def __post_init__(self) -> None:
-        if not 1 <= self.resolutions <= 4:
-            raise ConfigError(f"The compact network has 1 to 4 resolutions, not {self.resolutions}.")
+        if self.cell not in (2, 4):
+            raise ConfigError(f"A cell of the integrator is 2 or 4 pixels wide, not {self.cell}.")
+        if not 1 <= self.resolutions <= 6 - self.cell // 2:
+            raise ConfigError(f"The compact network has 1 to {6 - self.cell // 2} resolutions, not {self.resolutions}.")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
-        # Files from before `detail` do not name it.
-        return cls(**{"detail": False, **values, "channels": tuple(values["channels"])})
-
-
-class ResidualBlock(nn.Module):
-    """x + γ · conv(ReLU(conv(ReLU(x)))): no normalisation, a small γ at the start keeps deep stacks tame."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.conv2(F.relu(self.conv1(F.relu(x))))
-        return x + self.gain * y
-
-
-class AttentionBlock(nn.Module):
-    """Global self-attention among the cells at 1/32, with a depth-wise convolution that tells them their places."""
-
-    def __init__(self, channels: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.place = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
-        self.norm1 = nn.LayerNorm(channels)
-        self.qkv = nn.Linear(channels, 3 * channels)
-        self.project = nn.Linear(channels, channels)
-        self.norm2 = nn.LayerNorm(channels)
-        self.mlp = nn.Sequential(nn.Linear(channels, 2 * channels), nn.GELU(), nn.Linear(2 * channels, channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, channels, height, width = x.shape
-        x = x + self.place(x)
-        t = x.flatten(2).transpose(1, 2)
-        qkv = self.qkv(self.norm1(t)).reshape(batch, -1, 3, self.heads, channels // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v)
-        t = t + self.project(attended.transpose(1, 2).reshape(batch, -1, channels))
-        t = t + self.mlp(self.norm2(t))
-        mapped: Tensor = t.transpose(1, 2).reshape(batch, channels, height, width)
-        return mapped
-
-
-def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
-    """Two convolutions; the last starts near `bias`."""
-    last = nn.Conv2d(hidden, len(bias), 1)
-    with torch.no_grad():
-        last.weight.normal_(std=1e-2)
-        last.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
-    return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), last)
+        return cls(**{**values, "channels": tuple(values["channels"])})
 
 
 class CompactNetwork(DepthNetwork):
     """See the module's text. `config` makes an equal network again."""
 
-    multiple = 32
+    multiple = SIZE_DIVISOR
     padding = "replicate"
-    neutral = ("detail.",)
-    longest = 960  # things are larger in larger pictures than it has ever seen them
-    sharpen = True  # computed at 1/2, its outlines are two or three pixels wide
-    trusted = 0.8  # computed at 1/2, it misses the finest of what many points tell
 
     def __init__(self, config: CompactConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or CompactConfig()
-        c2, c4, c8, c16, c32 = config.channels
-        e2, e4, e8, e16, e32 = CHANNELS
-        self.encoder = EfficientNetLite0()
-        self.join2 = nn.Conv2d(e2 + PLACES, c2, 3, padding=1)
-        self.to4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
-        self.join4 = nn.Conv2d(e4 + 2, c4, 1)
-        self.down4 = ResidualBlock(c4)
-        self.to8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
-        self.join8 = nn.Conv2d(e8 + 2, c8, 1)
-        self.down8 = ResidualBlock(c8)
-        self.to16 = nn.Conv2d(c8, c16, 3, stride=2, padding=1)
-        self.join16 = nn.Conv2d(e16 + 2, c16, 1)
-        self.down16 = nn.Sequential(ResidualBlock(c16), ResidualBlock(c16))
-        self.to32 = nn.Conv2d(c16, c32, 3, stride=2, padding=1)
-        self.join32 = nn.Conv2d(e32 + 2, c32, 1)
-        self.bottom = nn.Sequential(*(AttentionBlock(c32, config.heads) for _ in range(config.attention_blocks)))
-        self.from32 = nn.Conv2d(c32, c16, 1)
-        self.up16 = ResidualBlock(c16)
-        self.from16 = nn.Conv2d(c16, c8, 1)
-        self.up8 = ResidualBlock(c8)
-        self.from8 = nn.Conv2d(c8, c4, 1)
-        self.up4 = ResidualBlock(c4)
-        self.from4 = nn.Conv2d(c4, c2, 1)
-        self.up2 = ResidualBlock(c2)
-
-        # Gradients in x and y, the gate of the pre-fill's slope (open at the start), edge weights in x and y.
+        self.longest = config.max_side
+        c2 = config.channels[0]
+        self.screen = OutlierClassifier()
+        self.trunk = Trunk(config.channels, config.attention_blocks, config.heads)
+        # Gradients in x and y, the gate of the first guess's slope (open at the start), edge weights in x and y.
         gradient = (0.0, 0.0, 2.0, 0.0, 0.0)
-        # What the photograph adds to the confidence logit of a measured cell, and log Laplace scale: 5 % at first.
-        point = (0.0, math.log(0.05))
-        self.outputs2 = (len(gradient), len(point), 9 * FACTOR * FACTOR)
-        self.head2 = _head(c2, HIDDEN, bias=(*gradient, *point, *bilinear_logits(FACTOR)))
-        self.gradient_heads = nn.ModuleList(
-            _head(c, c // 2, bias=gradient) for c in (c4, c8, c16)[: config.resolutions - 1]
-        )
-        self.detail = Detail(c2, FACTOR) if config.detail else None
-        self.trust = Trust()
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
+        finest = 0 if config.cell == 2 else 1
+        widths = config.channels[finest : finest + config.resolutions]
+        self.gradient_heads = nn.ModuleList(_head(c, max(16, c // 2), gradient) for c in widths)
+        # log Laplace scale (5 % at first), sky logit, log of the scale's factor at measurements
+        self.refine2 = nn.Conv2d(c2, c2, 3, padding=1)
+        half_guide = (*[0.0] * 4, CENTER_LOGIT, *[0.0] * 4)
+        guide = (*[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16)  # neighbor, sub-row, sub-column
+        anchors = [ANCHOR_LOGIT] * (1 + 4)  # at half size and, by sub-row and sub-column, at full size
+        self.output_head = _last(c2, (math.log(0.05), -3.0, *half_guide, *guide, *anchors))
+        self.affinity_color = nn.Parameter(torch.tensor(0.5))
+        self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
+        self.odds_power = nn.Parameter(torch.tensor(1.0))
 
-    def fields(self, image: Tensor, sparse: Tensor) -> Fields:
-        colour = [level / spread for level, spread in zip(self.encoder(imagenet(image)), COLOUR, strict=True)]
-        cells, mask = downsample_sparse(sparse, FACTOR)
-        nearest = log_of_valid(cells)[0]
-        trust, kept = self._screen(sparse, nearest, mask)
-        nearest, mask = nearest * kept, mask * kept
-        log_depth, valid = log_of_valid(sparse * F.interpolate(kept, scale_factor=FACTOR))
-        guess = prefill(log_depth, valid, FACTOR)
-        filled = guess.log_depth if self.config.prefill else torch.zeros_like(guess.log_depth)
-        spread = guess.spread if self.config.relief else torch.full_like(guess.spread, SPREAD)
-        relief = spread / SPREAD
-        measured = torch.cat([log_depth / spread, valid], dim=1)
-        places = [
-            F.pixel_unshuffle(measured, FACTOR),
-            nearest / spread,
-            mask,
-            filled / spread,
-            guess.support,
-            relief.log().expand_as(mask),
-        ]
+    @property
+    def encoder(self) -> EfficientNetLite0:
+        return self.trunk.encoder
 
-        x2 = self.join2(torch.cat([colour[0], *places], dim=1))
-        x4 = self.down4(self.to4(x2) + self.join4(_with_points(colour[1], measured)))
-        x8 = self.down8(self.to8(x4) + self.join8(_with_points(colour[2], measured)))
-        x16 = self.down16(self.to16(x8) + self.join16(_with_points(colour[3], measured)))
-        x32 = self.bottom(self.to32(x16) + self.join32(_with_points(colour[4], measured)))
-        x16 = self.up16(x16 + _double(self.from32(x32)))
-        x8 = self.up8(x8 + _double(self.from16(x16)))
-        x4 = self.up4(x4 + _double(self.from8(x8)))
-        x2 = self.up2(x2 + _double(self.from4(x4)))
-
-        at2, points, mask_logits = self.head2(x2).split(self.outputs2, dim=1)
-        heads = (head(features) for head, features in zip(self.gradient_heads, (x4, x8, x16), strict=False))
-        gradients, weights = [], []
-        for level, out in enumerate((at2, *heads)):
-            slope = torch.sigmoid(out[:, 2:3]) * join_edges(differences(pool(filled, level)))
-            gradients.append(relief * 2 * torch.tanh(out[:, :2] / 2) + slope)
-            if self.config.edge_weights:
-                weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
-        refinement = {
-            "mask": mask_logits,
-            "log_scale": points[:, 1:],
-            "start": filled,
-            "screen": trust.sigmoid(),
-        }
-        if self.detail is not None:
-            by_colour, hidden = self.detail.before(x2, image)
-            refinement |= {"mask": mask_logits + by_colour, "detail": hidden, "relief": relief.expand_as(mask)}
-        return Fields(
-            gradients=tuple(gradients),
-            weights=tuple(weights) if weights else None,
-            confidence=torch.sigmoid(points[:, :1] + trust),
-            refinement=refinement,
-            kept=kept,
-        )
-
-    def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
-        cells, mask = downsample_sparse(sparse, FACTOR)
-        observed, _ = log_of_valid(cells)
-        return integrate(
-            fields.gradients,
-            observed,
-            mask,
-            fields.confidence**SHARPNESS * (1.0 if fields.kept is None else fields.kept),
-            fields.weights,
-            alpha=self.log_alpha.exp(),
-            start=fields.refinement.get("start") if start is None else start,
-            xtol=self.config.xtol,
-            backward_xtol=BACKWARD * self.config.xtol,
-        )
-
-    def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        maps = fields.refinement
-        mask = maps["mask"]
-        if self.detail is not None:
-            mask = mask + self.detail.after(maps["detail"], log_depth.detach() / maps["relief"])
-        depth = convex_upsample(log_depth, mask, FACTOR).exp()
-        log_scale = F.interpolate(maps["log_scale"], scale_factor=FACTOR, mode="bilinear")
-        return depth, depth, depth * log_scale.exp()
-
-    def _screen(
+    def forward(
         self,
-        sparse: Tensor,  # [B, 1, H, W], relative to the median
-        nearest: Tensor,  # [B, 1, h, w], log depth of the cells
-        mask: Tensor,  # [B, 1, h, w], 1 = measured
-    ) -> tuple[Tensor, Tensor]:
-        """Logit of each measured cell being right, and 1 where it may be used.
+        image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
+        sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
+        working_size: tuple[int, int] | None = None,  # height, width of stages 1 to 3; None = H, W
+        keep_input: bool = False,  # the result passes through every measurement exactly
+    ) -> Prediction:
+        small, points = shrink(image, sparse, working_size)
+        small, points, (height, width) = pad_to_multiple(small, points, SIZE_DIVISOR, self.padding)
+        norm = normalization(points)
+        measured, valid = log_of_valid(points / norm.median)
 
-        That is where it is likely right, or where there is nothing to judge it by; and the better half in any case, for
-        without measurements there is no scale.
-        """
-        spread = prefill(*log_of_valid(sparse), SCREEN).spread if self.config.relief else SPREAD
-        around = surroundings(nearest * (SPREAD / spread), mask)
-        logit = around.points.on_map(self.trust(around))
-        middle = lower_median(logit.detach(), mask > 0)
-        told = around.points.on_map(around.told)
-        return logit, ((logit >= middle.clamp_max(KEPT)) | ~told).to(mask)
+        logit = self.screen(measured / norm.log_std, valid)
+        logit = MAX_LOGIT * torch.tanh(logit / MAX_LOGIT)
+        confidence = torch.sigmoid(logit) * valid
+        guess = prefill(measured, confidence.detach())
+        features = self.trunk(small, measured / norm.log_std, confidence.detach(), _scaled(guess, norm), norm.log_std)
+        gradients, weights = self._gradients(features, guess, norm)
+        log_depth, info = self._integrate(gradients, weights, measured, valid, logit, guess)
+        start, log_scale, sky, guide, pull = self._upsample(features, log_depth, measured, confidence)
+
+        def to_output(maps: Tensor) -> Tensor:
+            maps = maps[..., :height, :width]
+            if maps.shape[-2:] == image.shape[-2:]:
+                return maps
+            return F.interpolate(maps, size=image.shape[-2:], mode="bilinear", align_corners=False)
+
+        at_points, given = log_of_valid(sparse / norm.median)
+        at_output = confidence[..., :height, :width]
+        if at_output.shape[-2:] != image.shape[-2:]:
+            at_output = F.interpolate(at_output, size=image.shape[-2:], mode="nearest")
+        at_output = at_output * given
+        anchor = given if keep_input else at_output * torch.sigmoid(to_output(pull))
+        distance = pixel_color_distance(image)
+        affinity = (to_output(guide) - F.softplus(self.affinity_color) * distance).softmax(dim=1)
+        start = to_output(start)
+        refined = propagate(start, affinity, self.config.propagation_steps, at_points, anchor)
+        depth = refined.exp()
+        scale = (to_output(log_scale) + self.scale_at_input * at_output).exp()
+        return Prediction(
+            depth=depth * norm.median,
+            depth_init=start.exp() * norm.median,
+            scale=depth * scale * norm.median,
+            fields=Fields(gradients, weights, at_output, {"start": guess.log_depth}),
+            log_depth=log_depth,
+            median=norm.median,
+            info=info,
+            sky=propagate(to_output(sky), affinity, SKY_STEPS),
+        )
+
+    def _gradients(
+        self,
+        features: list[Tensor],
+        guess: Prefill,
+        norm: Normalization,
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Gradients g_r and edge weights W_r of the R resolutions."""
+        finest = 0 if self.config.cell == 2 else 1
+        contrast = norm.log_std / PRIOR_LOG_STD
+        gradients, weights = [], []
+        for level, head in enumerate(self.gradient_heads, start=finest):
+            out = head(features[level])
+            slope = torch.sigmoid(out[:, 2:3]) * join_edges(differences(pool(guess.log_depth, level)))
+            gradients.append(contrast * 2 * torch.tanh(out[:, :2] / 2) + slope)
+            weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
+        return tuple(gradients), tuple(weights)
+
+    def _integrate(
+        self,
+        gradients: tuple[Tensor, ...],
+        weights: tuple[Tensor, ...],
+        measured: Tensor,  # [B, 1, H, W], log depth / median, 0 where there is none
+        valid: Tensor,  # [B, 1, H, W]
+        logit: Tensor,  # [B, 1, H, W], of the confidence
+        guess: Prefill,
+    ) -> tuple[Tensor, SolveInfo]:
+        """Measurements of a cell enter as their mean, weighted by their odds of being right."""
+        odds = valid * (self.odds_power * logit).exp()
+        sums = torch.cat([odds, odds * measured], dim=1)
+        for _ in range(self.config.cell // 2):
+            sums = add_pairs(add_pairs(sums, -2), -1)
+        total, product = sums.split(1, dim=1)
+        mean = product / (total + 1e-6)
+        start = guess.log_depth if self.config.cell == 2 else pool(guess.log_depth, 1)
+        return integrate(
+            gradients,
+            mean,
+            torch.ones_like(mean),
+            total,
+            weights,
+            alpha=self.log_alpha.exp(),
+            start=start.detach(),
+            iterations=self.config.iterations,
+        )
+
+    def _upsample(
+        self,
+        features: list[Tensor],
+        log_depth: Tensor,  # [B, 1, h, w]
+        measured: Tensor,  # [B, 1, H, W], log depth / median, working size
+        confidence: Tensor,  # [B, 1, H, W]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Log depth, log Laplace scale, sky logit, and of the propagation the guide [B, 9, H, W] and the logit of the
+        pull towards measurements, at the working size."""
+        x2 = F.relu(self.refine2(F.relu(features[0])))
+        maps, half_guide, guide, half_pull, pull = self.output_head(x2).split((2, 9, 36, 1, 4), dim=1)
+        half = log_depth if self.config.cell == 2 else upsample2x(log_depth)
+        weight = F.avg_pool2d(confidence, 2)
+        mean = F.avg_pool2d(confidence * measured, 2) / (weight + 1e-6)
+        anchor = F.max_pool2d(confidence, 2) * torch.sigmoid(half_pull)
+        half = propagate(half, half_guide.softmax(dim=1), self.config.half_steps, mean, anchor)
+        up = upsample2x(torch.cat([half, maps], dim=1))
+        return (
+            up[:, :1],
+            up[:, 1:2],
+            up[:, 2:3],
+            F.pixel_shuffle(guide.contiguous(), 2),
+            F.pixel_shuffle(pull.contiguous(), 2),
+        )
 
 
-def bilinear_logits(factor: int) -> tuple[float, ...]:
-    """Logits of `convex_upsample` that make it bilinear interpolation; where learning begins."""
-
-    def weight(neighbour: int, fine: int) -> float:
-        offset = (fine + 0.5) / factor - 0.5  # of a fine pixel from the centre of its cell, in cells
-        return max(0.0, 1 - abs(offset - neighbour))
-
-    fine = range(factor)
-    return tuple(
-        math.log(weight(dy, a) * weight(dx, b) + 1e-3)
-        for dy in (-1, 0, 1)
-        for dx in (-1, 0, 1)
-        for a in fine
-        for b in fine
-    )
+def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
+    """The guess in standard deviations of the scene."""
+    sums = tuple((n, s / norm.log_std) for n, s in guess.sums)
+    return Prefill(guess.log_depth / norm.log_std, guess.density, sums)
 
 
-def _with_points(colour: Tensor, measured: Tensor) -> Tensor:
-    """`colour` of some level, and per cell of it the mean log depth and the root of the share of pixels measured."""
-    pooled = F.avg_pool2d(measured, measured.shape[-1] // colour.shape[-1])
-    total, share = pooled[:, :1], pooled[:, 1:]
-    return torch.cat([colour, total / share.clamp_min(1e-6), share.sqrt()], dim=1)
+def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
+    """Two convolutions; the last starts near `bias`."""
+    return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias))
 
 
-def _double(x: Tensor) -> Tensor:
-    return F.interpolate(x, scale_factor=2, mode="bilinear")
+def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
+    """A 1 × 1 convolution that starts near `bias`."""
+    layer = nn.Conv2d(inputs, len(bias), 1)
+    with torch.no_grad():
+        layer.weight.normal_(std=1e-2)
+        layer.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
+    return layer

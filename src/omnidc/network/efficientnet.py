@@ -47,8 +47,8 @@ class InvertedResidual(nn.Module):
         self.shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = x if self.expand is None else F.relu6(self.expand(x))
-        y = self.project(F.relu6(self.depthwise(y)))
+        y: Tensor = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
+        y = self.project(F.relu6(self.depthwise(y), inplace=True))
         return x + y if self.shortcut else y
 
 
@@ -67,7 +67,7 @@ class EfficientNetLite0(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        x = F.relu6(self.stem(image))
+        x = F.relu6(self.stem(image), inplace=True)
         pyramid = []
         for index, block in enumerate(self.blocks):
             x = block(x)

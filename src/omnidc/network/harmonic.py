@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import DepthNetwork, Fields
+from omnidc.network.interface import Fields, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, log_of_valid
 
 
-class HarmonicNetwork(DepthNetwork):
+class HarmonicNetwork(StagedNetwork):
     """No parameters, no use of the photograph, no uncertainty."""
 
     multiple = 4

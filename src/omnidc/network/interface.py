@@ -51,6 +51,7 @@ class Prediction:
     log_depth: Tensor  # [B, 1, h, w], the integrator's solution, natural log of depth / median
     median: Tensor  # [B, 1, 1, 1] > 0, median of the measurements (1 where there are none)
     info: SolveInfo
+    sky: Tensor | None = None  # [B, 1, H, W], logit of the probability that a pixel has no depth; None = not predicted
 
 
 class DepthNetwork(nn.Module, ABC):
@@ -67,6 +68,18 @@ class DepthNetwork(nn.Module, ABC):
     def optimise(self) -> DepthNetwork:
         """The same network in the form that infers fastest; it may be changed in place and unfit for training."""
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+    @abstractmethod
+    def forward(self, image: Tensor, sparse: Tensor, *rest: Any, **options: Any) -> Prediction:
+        """Complete a batch: image [B, 3, H, W], RGB in [0, 1]; sparse [B, 1, H, W], any unit, 0 = no measurement.
+
+        `working_size` (height, width, or None for that of the image) and `keep_input` (pass through every measurement)
+        are keywords of networks that take any size; maps of the prediction have the size of the image.
+        """
+
+
+class StagedNetwork(DepthNetwork):
+    """A network whose stages are called one by one."""
 
     @abstractmethod
     def fields(
@@ -92,7 +105,7 @@ class DepthNetwork(nn.Module, ABC):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return depth, depth_init and scale at full resolution, all relative to the median."""
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,6 +12,12 @@ from omnidc.errors import ConfigError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)  # RGB in [0, 1]
 IMAGENET_STD = (0.229, 0.224, 0.225)
+NORM_CELL = 8  # pixels
+NORM_TAIL = 0.15  # share of the measurements beyond each of the two quantiles: outliers do not reach them
+NORM_WIDTH = 2.0729  # distance of these quantiles of a normal distribution, in standard deviations
+PRIOR_LOG_STD = 0.4  # of log depth: spread of a scene without measurements
+PRIOR_COUNT = 3.0  # measurements that the prior counts for
+MIN_LOG_STD, MAX_LOG_STD = 0.03, 1.2
 
 
 def imagenet(
@@ -34,6 +42,44 @@ def median_of_valid(
         if valid.numel():
             medians[index] = valid.median()
     return medians.view(-1, 1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Scale of a scene, from its measurements; each [B, 1, 1, 1]."""
+
+    median: Tensor  # > 0, in the unit of the measurements; one of them, or 1 where there are none
+    log_std: Tensor  # > 0, about the standard deviation of log depth
+
+
+def normalization(
+    sparse: Tensor,  # [B, 1, H, W], 0 = no measurement; H and W multiples of NORM_CELL
+) -> Normalization:
+    """Median and spread of the measurements; of each cell of 8 × 8 pixels only the nearest counts.
+
+    So clusters of points weigh little, and a sort of few values replaces a median over pixels, which does not export.
+    The spread is the distance of two quantiles; few measurements are mixed with a prior.
+    """
+    batch = sparse.shape[0]
+    cells, valid = downsample_sparse(sparse, NORM_CELL)
+    valid = valid.reshape(batch, -1)
+    count = valid.sum(dim=1, keepdim=True)
+    ordered = torch.where(valid > 0, cells.reshape(batch, -1), torch.inf).sort(dim=1).values
+    ordered = torch.where(torch.isinf(ordered), 1.0, ordered)
+
+    def at(rank: Tensor) -> Tensor:  # [B, 1] → [B, 1]
+        return ordered.gather(1, rank.clamp_min(0).long())
+
+    def log_quantile(share: float) -> Tensor:
+        rank = (count - 1).clamp_min(0) * share
+        below = rank.floor()
+        low, high = at(below).log(), at(torch.minimum(below + 1, (count - 1).clamp_min(0))).log()
+        return low + (rank - below) * (high - low)
+
+    width = (log_quantile(1 - NORM_TAIL) - log_quantile(NORM_TAIL)) / NORM_WIDTH
+    mixed = (count * width.square() + PRIOR_COUNT * PRIOR_LOG_STD**2) / (count + PRIOR_COUNT)
+    log_std = mixed.sqrt().clamp(MIN_LOG_STD, MAX_LOG_STD)
+    return Normalization(at((count - 1) // 2).view(-1, 1, 1, 1), log_std.view(-1, 1, 1, 1))
 
 
 def log_of_valid(

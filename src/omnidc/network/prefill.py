@@ -1,12 +1,13 @@
-"""A dense first guess from the measurements alone: harmonic interpolation, told from coarse to fine.
+"""A dense first guess from the measurements alone: a pull-push pyramid.
 
-One harmonic solve on a fine grid hangs a tent on every point: far from its poles it is flat, whatever slope they stand
-on. Here the coarsest grid is filled first, where a cell has a measurement more often than not, and every finer grid
-fills only what the coarser one missed,
+Pull: sums of confidence and of confidence times log depth, from pixels to cells of twice the size, level by level.
+Push: from the coarsest level on, the guess of the coarser level is corrected by the residuals of the measurements,
+spread over the cells between them by a few steps of normalized diffusion,
 
-    u_l = up(u_{l+1}) + harmonic(o_l − up(u_{l+1})),
+    u_l = up(u_{l+1}) + diffuse(t (o − up(u_{l+1}))) / diffuse(t),   t = n / (n + PRIOR),
 
-so slopes between points survive, at the scale at which the points lie. It looks at no photograph.
+n being the confidence in a cell and o the mean of its measurements. A single fine level would be flat away from
+measurements; the coarser ones keep the slope at large scale.
 """
 
 from __future__ import annotations
@@ -17,56 +18,68 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnidc.integrate import integrate
+from omnidc.integrate.energy import add_pairs
 
-COARSEST = 64  # pixels of a cell
-SPREAD = 0.4  # log depth: what the relief of a scene is taken for before anything was measured
-SPREAD_VOTES = 3.0  # measurements that this first guess counts for
-SPREAD_LEAST, SPREAD_MOST = 0.03, 1.2
-_NORMAL_DECILES = 2.563  # distance of the first and last decile of a normal distribution, in standard deviations
+LEVELS = 8  # from cells of 2 pixels to cells of 256
+DENSE_LEVELS = 5  # of these, the finest that `density` counts
+PRIOR = 0.1  # measurements that the coarser guess counts for
+STEPS, FINEST_STEPS = 4, 2  # of the diffusion; the finest level has the most cells and the shortest gaps
+FADE = 0.03  # diffused weight at which half of a residual is applied
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prefill:
-    """What is guessed, and how far from measurements."""
+    """The guess, and how much was measured; h × w are cells of 2 × 2 pixels."""
 
     log_depth: Tensor  # [B, 1, h, w], dense
-    support: Tensor  # [B, 1, h, w] in [0, 1], share of the grids whose cell here was measured: 1 at a point, 0 far away
-    spread: Tensor  # [B, 1, 1, 1] > 0, relief of the scene: about the standard deviation of its log depth
+    density: Tensor  # [B, 1, h, w] in [0, 1], share of the levels up to 1/32 whose cell here has measurements
+    sums: tuple[tuple[Tensor, Tensor], ...]  # per level from 1/2 to 1/32: Σ confidence, Σ confidence · log depth
 
 
-@torch.no_grad()
 def prefill(
-    log_depth: Tensor,  # [B, 1, H, W], relative to some typical depth; 0 where there is no measurement
-    valid: Tensor,  # [B, 1, H, W], 0 or 1
-    factor: int = 2,
+    log_depth: Tensor,  # [B, 1, H, W], 0 where not measured; H and W multiples of 32
+    confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where not measured
 ) -> Prefill:
-    """Fill the cells of `factor` × `factor` pixels; H and W are multiples of it. Without any measurement: 0."""
-    filled: Tensor | None = None
-    support = torch.zeros_like(log_depth)
-    cell, grids = COARSEST, 0
-    while cell >= factor:
-        share = F.avg_pool2d(valid, cell, ceil_mode=True)
-        observed = F.avg_pool2d(log_depth * valid, cell, ceil_mode=True) / share.clamp_min(1e-9)
-        mask = (share > 0).to(log_depth.dtype)
-        base, known = torch.zeros_like(observed), mask
-        if filled is not None:
-            height, width = observed.shape[-2:]
-            base = F.interpolate(filled, scale_factor=2, mode="bilinear")[..., :height, :width]
-            known = known + F.interpolate(support, scale_factor=2)[..., :height, :width]
-        flat = observed.new_zeros(len(observed), 2, *observed.shape[-2:])
-        missing, _ = integrate([flat], (observed - base) * mask, mask, rtol=3e-2, on_failure="ignore")
-        filled, support = base + missing, known
-        cell, grids = cell // 2, grids + 1
-    assert filled is not None
-    return Prefill(filled, support / grids, _spread(filled, valid))
+    """Fill cells of 2 × 2 pixels. Without any measurement: 0."""
+    height, width = log_depth.shape[-2:]
+    sums = torch.cat([confidence, confidence * log_depth], dim=1)
+    sums = F.pad(sums, (0, -width % 2**LEVELS, 0, -height % 2**LEVELS))
+    levels = []
+    for _ in range(LEVELS):
+        sums = add_pairs(add_pairs(sums, -2), -1)
+        levels.append(sums)
+    total = levels[-1].sum((2, 3), keepdim=True)
+    filled = (total[:, 1:] / (total[:, :1] + 1e-6)).expand_as(levels[-1][:, 1:])
+    density = torch.zeros_like(filled)
+    for level in range(LEVELS - 1, -1, -1):
+        n, s = levels[level].split(1, dim=1)
+        if level < LEVELS - 1:
+            filled = upsample2x(filled)
+            density = F.interpolate(density, scale_factor=2, mode="nearest")
+        t = n / (n + PRIOR)
+        filled = filled + _diffuse((s - n * filled) / (n + PRIOR), t, STEPS if level else FINEST_STEPS)
+        if level < DENSE_LEVELS:
+            density = density + t / DENSE_LEVELS
+    rows, columns = height // 2, width // 2
+    cropped = tuple(
+        (one[:, :1, : rows >> k, : columns >> k], one[:, 1:, : rows >> k, : columns >> k])
+        for k, one in enumerate(levels[:DENSE_LEVELS])
+    )
+    return Prefill(filled[..., :rows, :columns], density[..., :rows, :columns], cropped)
 
 
-def _spread(filled: Tensor, valid: Tensor) -> Tensor:
-    """Deciles of the filled map, so that clusters of points and outliers count little; few points, little trust."""
-    low, high = torch.quantile(filled.flatten(1), filled.new_tensor([0.1, 0.9]), dim=1)
-    count = valid.flatten(1).sum(1)
-    variance = ((high - low) / _NORMAL_DECILES).square()
-    mixed = (count * variance + SPREAD_VOTES * SPREAD**2) / (count + SPREAD_VOTES)
-    spread: Tensor = mixed.sqrt().clamp(SPREAD_LEAST, SPREAD_MOST)
-    return spread.view(-1, 1, 1, 1)
+def _diffuse(
+    residual: Tensor,  # [B, 1, h, w], t times the residual of a cell's measurements
+    t: Tensor,  # [B, 1, h, w] in [0, 1), 0 where nothing was measured
+    steps: int,
+) -> Tensor:
+    """Residuals in the cells between measurements: a quotient of two diffused maps, so that gaps do not weaken them."""
+    given = torch.cat([residual, t], dim=1)
+    x, free = given, 1 - t
+    for _ in range(steps):
+        x = given + free * F.avg_pool2d(F.pad(x, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+    return x[:, :1] / (x[:, 1:] + FADE)
+
+
+def upsample2x(x: Tensor) -> Tensor:
+    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)

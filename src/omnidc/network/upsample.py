@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,12 +14,12 @@ BORDERS = ("renormalised", "zero")
 
 
 def convex_upsample(
-    x: Tensor,  # [B, 1, h, w]
+    x: Tensor,  # [B, C, h, w]
     logits: Tensor,  # [B, 9 f², h, w]; channel k f² + a f + b: neighbour k (row-major), sub-row a, sub-column b
     factor: int = 4,
     borders: str = "renormalised",
 ) -> Tensor:
-    """out[f y + a, f x + b] = Σ_k softmax_k(logits)[a, b, y, x] · x[y + dy_k, x + dx_k], as [B, 1, f h, f w].
+    """out[f y + a, f x + b] = Σ_k softmax_k(logits)[a, b, y, x] · x[y + dy_k, x + dx_k], as [B, C, f h, f w].
 
     borders: "renormalised" spreads the weights over the neighbours that exist; "zero" counts those outside as
     value 0, as the released code does.
@@ -25,10 +27,30 @@ def convex_upsample(
     if borders not in BORDERS:
         raise ConfigError(f"Border mode {borders!r} does not exist; use one of {', '.join(BORDERS)}.")
     batch, _, height, width = x.shape
-    logits = logits.view(batch, 9, factor * factor, height, width)
+    logits = logits.contiguous().view(batch, 9, factor * factor, height, width)
     if borders == "renormalised":
         inside = F.unfold(x.new_ones(1, 1, height, width), 3, padding=1).view(1, 9, 1, height, width)
         logits = logits.masked_fill(inside == 0, -torch.inf)  # the centre always exists: no softmax over nothing
-    neighbours = F.unfold(x, 3, padding=1).view(batch, 9, 1, height, width)
-    fine = (logits.softmax(dim=1) * neighbours).sum(dim=1)
-    return F.pixel_shuffle(fine, factor)
+    weights = logits.softmax(dim=1)
+    padded = F.pad(x, (1, 1, 1, 1))[:, :, None]
+    fine = weights[:, None, 0] * padded[..., :height, :width]
+    for k in range(1, 9):
+        fine = fine + weights[:, None, k] * padded[..., k // 3 : k // 3 + height, k % 3 : k % 3 + width]
+    return F.pixel_shuffle(fine.flatten(1, 2), factor)
+
+
+def bilinear_logits(factor: int) -> tuple[float, ...]:
+    """Logits of `convex_upsample` that make it bilinear interpolation; where learning begins."""
+
+    def weight(neighbor: int, fine: int) -> float:
+        offset = (fine + 0.5) / factor - 0.5  # of a fine pixel from the center of its cell, in cells
+        return max(0.0, 1 - abs(offset - neighbor))
+
+    fine = range(factor)
+    return tuple(
+        math.log(weight(dy, a) * weight(dx, b) + 1e-3)
+        for dy in (-1, 0, 1)
+        for dx in (-1, 0, 1)
+        for a in fine
+        for b in fine
+    )

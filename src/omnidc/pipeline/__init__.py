@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from omnidc.frame import Frame
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
-    from omnidc.pipeline.completer import DepthCompleter, DepthStream, complete, default_model, load
+    from omnidc.pipeline.completer import DepthCompleter, complete, default_model, load
     from omnidc.pipeline.completion import Completion
     from omnidc.pipeline.prepare import make_frame
     from omnidc.pipeline.sinks import FolderSink, Sink
@@ -18,7 +19,6 @@ __all__ = [
     "CompleteOptions",
     "Completion",
     "DepthCompleter",
-    "DepthStream",
     "FolderSink",
     "Sink",
     "complete",
@@ -32,7 +32,6 @@ __all__ = [
 _HOMES = {
     "Completion": "completion",
     "DepthCompleter": "completer",
-    "DepthStream": "completer",
     "FolderSink": "sinks",
     "Sink": "sinks",
     "complete": "completer",
@@ -41,11 +40,14 @@ _HOMES = {
     "load": "completer",
     "make_frame": "prepare",
 }
-_OLD_NAMES = {"prepare": "make_frame"}  # for one release
+# Old names, for one release.
+_OLD_NAMES = {"Inputs": "Frame", "prepare": "make_frame"}
 
 
 def __getattr__(name: str) -> Any:
     name = _OLD_NAMES.get(name, name)
+    if name == "Frame":
+        return Frame
     if name in _HOMES:
         return getattr(importlib.import_module(f"omnidc.pipeline.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'omnidc.pipeline' has no attribute {name!r}")

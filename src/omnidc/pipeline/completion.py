@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.errors import FileError, InputError
-from omnidc.frame import Unit
+from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.frame import Frame, Unit
 from omnidc.geometry.camera import check_intrinsics, unproject
 from omnidc.geometry.surface import kept_pixels
 from omnidc.io.depth import CODECS, write_depth
 from omnidc.io.files import atomic_path, write_json
 from omnidc.io.mesh import write_glb
 from omnidc.io.pointcloud import write_ply
+from omnidc.pipeline.options import CompleteOptions
+from omnidc.pipeline.runner import Maps
 from omnidc.viz.preview import preview
 
 FloatMap = npt.NDArray[np.float32]
+
+SKY_PROBABILITY = 0.5  # above it a pixel counts as sky,
+SKY_CONFIDENCE = 0.5  # unless it was measured with more confidence than this
+MAX_RESIDUAL = 1e-2  # relative, of the normal equations: above it the result is warned of
 
 PREVIEW_SUFFIXES = (".jpg", ".jpeg", ".webp")
 CLOUD_SUFFIXES = (".ply", ".glb")
@@ -32,7 +39,7 @@ class Completion:
     """Dense depth of one view. Maps have the size of the image that was given.
 
     depth: float32 [H, W] > 0, z-depth in the unit of the input; relative, around 1, where `relative` is True. 0 where
-        the frame's mask or `max_uncertainty` dropped a pixel.
+        the frame's mask, `sky` or `max_uncertainty` dropped a pixel.
     uncertainty: float32 [H, W] > 0, Laplace scale b of the depth in the same unit, so that |error| ≤ b ln 20 holds for
         95 % of the pixels of a calibrated network; None where the network has no such head.
     input_confidence: float32 [H, W] in [0, 1], the confidence in each measurement; NaN where there is none.
@@ -40,6 +47,7 @@ class Completion:
     image: uint8 [H, W, 3], RGB.
     intrinsics: float64 [3, 3] or None.
     unit: of the depth.
+    sky: float32 [H, W] in [0, 1], probability that a pixel has no depth; None where the network does not predict it.
     warnings: what the user should know, each a sentence.
     details: what happened (model, solver iterations, tile); goes into the metadata.
     """
@@ -53,6 +61,48 @@ class Completion:
     unit: Unit = Unit.METERS
     warnings: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    sky: FloatMap | None = None
+
+    @classmethod
+    def from_maps(cls, frame: Frame, maps: Maps, options: CompleteOptions, model: str) -> Completion:
+        """Apply the options that change or drop pixels, in this order: sky, clip_depth, max_uncertainty, mask."""
+        depth = maps.depth
+        if maps.sky is not None and options.sky != "keep":
+            no_depth = (maps.sky > SKY_PROBABILITY) & ~(maps.confidence > SKY_CONFIDENCE)
+            far = depth[~no_depth].max(initial=0) if options.clip_depth is None else options.clip_depth
+            depth = np.where(no_depth, np.float32(0 if options.sky == "mask" else far), depth)
+        if options.clip_depth is not None:
+            depth = np.minimum(depth, np.float32(options.clip_depth))
+        if options.max_uncertainty is not None:
+            if maps.uncertainty is None:
+                raise ConfigError(f"The model {model} gives no uncertainty: leave out max_uncertainty.")
+            depth = np.where(maps.uncertainty <= options.max_uncertainty * depth, depth, np.float32(0))
+        if frame.mask is not None:
+            depth = np.where(frame.mask, depth, np.float32(0))
+        warnings = frame.warnings
+        if maps.residual > MAX_RESIDUAL:
+            warnings += (f"The integrator stopped at a relative residual of {maps.residual:.0e}: use with care.",)
+        sparse = frame.measurements()
+        return cls(
+            depth=depth,
+            uncertainty=maps.uncertainty,
+            input_confidence=maps.confidence,
+            sparse=sparse,
+            image=frame.image,
+            intrinsics=frame.intrinsics,
+            unit=frame.unit if (sparse > 0).any() else Unit.RELATIVE,
+            warnings=warnings,
+            details={
+                "model": model,
+                "keep_input": options.keep_input,
+                "unit_reason": frame.unit_reason,
+                "computed_width": maps.working_size[1],
+                "computed_height": maps.working_size[0],
+                "tile": maps.tile,
+                "solver_iterations": maps.iterations,
+            },
+            sky=maps.sky,
+        )
 
     @property
     def relative(self) -> bool:
@@ -65,14 +115,14 @@ class Completion:
         return np.where((self.sparse > 0) & (self.depth > 0), self.depth - self.sparse, np.nan).astype(np.float32)
 
     def points(
-        self, intrinsics: Any = None, *, keep_flying_pixels: bool = False
+        self, intrinsics: Any = None, *, keep_flying_pixels: bool = False, **renamed: bool
     ) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
         """Points [N, 3] in the camera's frame (x right, y down, z forward) and their colours [N, 3].
 
         Flying pixels at depth edges are left out unless `keep_flying_pixels`.
         """
         camera = self._camera(intrinsics)
-        keep = kept_pixels(self.depth, keep_flying_pixels)
+        keep = kept_pixels(self.depth, _keep_flying(keep_flying_pixels, renamed))
         return unproject(self.depth, camera)[keep], self.image[keep]
 
     def preview(self) -> npt.NDArray[np.uint8]:
@@ -108,7 +158,12 @@ class Completion:
         return {**data, "warnings": list(self.warnings)}
 
     def save(
-        self, path: str | os.PathLike[str], *, scale: float | None = None, keep_flying_pixels: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        scale: float | None = None,
+        keep_flying_pixels: bool = False,
+        **renamed: bool,
     ) -> Path:
         """Write one file by its suffix and return its path.
 
@@ -117,6 +172,7 @@ class Completion:
         """
         path = Path(path)
         suffix = path.suffix.lower()
+        keep_flying_pixels = _keep_flying(keep_flying_pixels, renamed)
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
             _write_picture(path, self.preview())
         elif suffix == ".ply":
@@ -163,6 +219,16 @@ class Completion:
         if self.intrinsics is None:
             raise InputError("Points need the camera: give intrinsics (fx fy cx cy).")
         return self.intrinsics
+
+
+def _keep_flying(keep: bool, renamed: dict[str, bool]) -> bool:
+    """Return `keep`, or the value of its old name `keep_edges`, which works for one release."""
+    if not renamed:
+        return keep
+    if set(renamed) != {"keep_edges"}:
+        raise TypeError(f"unexpected keyword argument {next(iter(renamed))!r}")
+    warnings.warn("keep_edges is now keep_flying_pixels", DeprecationWarning, stacklevel=3)
+    return renamed["keep_edges"]
 
 
 def check_suffix(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from omnidc.errors import ConfigError
 
 KeepInput = Literal["soft", "hard"]
+SkyOption = Literal["mask", "far", "keep"]
 TileOption = int | Literal["auto"] | None
 
 # File endings of the formats that are no suffix of their own.
@@ -41,6 +42,8 @@ class CompleteOptions:
         the network (960 for "compact", which was trained on small pictures; no limit for the paper's).
     tile: "auto" runs images above 2.1 megapixels in tiles of 1024 pixels; a number sets the side; None never tiles.
     clip_depth: largest depth in the result, in its unit.
+    sky: what becomes of pixels that the network takes for sky. "mask": 0 in depth maps, absent from clouds, meshes and
+        exports. "far": `clip_depth`, or the largest depth of the others. "keep": the network's depth.
     max_uncertainty: pixels with a Laplace scale above this fraction of their depth are dropped: 0 in depth maps, absent
         from clouds and exports.
     """
@@ -59,6 +62,9 @@ class CompleteOptions:
         metadata={"help": 'Side of tiles for large images: "auto", "none" or pixels.', "parse": parse_tile},
     )
     clip_depth: float | None = field(default=None, metadata={"help": "Largest depth in the result."})
+    sky: SkyOption = field(
+        default="mask", metadata={"help": "Pixels of the sky: mask (no depth), far (the largest depth) or keep."}
+    )
     max_uncertainty: float | None = field(
         default=None,
         metadata={"help": "Drop pixels whose uncertainty is above this fraction of their depth, such as 0.1."},
@@ -67,6 +73,8 @@ class CompleteOptions:
     def __post_init__(self) -> None:
         if self.keep_input not in ("soft", "hard"):
             raise ConfigError(f'keep_input is "soft" or "hard", not {self.keep_input!r}.')
+        if self.sky not in ("mask", "far", "keep"):
+            raise ConfigError(f'sky is "mask", "far" or "keep", not {self.sky!r}.')
         if self.max_long_side is not None and self.max_long_side < 1:
             raise ConfigError(f"max_long_side is a positive number of pixels, not {self.max_long_side}.")
         if self.tile not in (None, "auto") and not (isinstance(self.tile, int) and self.tile > 0):

@@ -38,8 +38,8 @@ class RunReport:
     failed: dict[str, str] = field(default_factory=dict)  # name → sentence
 
 
-class RunListener:
-    """Follows a run; does nothing unless a method is overridden."""
+class RunListener(Protocol):
+    """Follows a run, to show its progress."""
 
     def begin(self, total: int, todo: int) -> None: ...
 
@@ -51,6 +51,13 @@ class RunListener:
 
     def failed(self, name: str, reason: str) -> None: ...
 
+    def end(self) -> None:
+        """Called when no frame is left, before the sink writes what needs all of them."""
+
+
+class SilentListener(RunListener):
+    """Does nothing unless a method is overridden."""
+
 
 def complete_source(
     source: FrameSource,
@@ -59,14 +66,14 @@ def complete_source(
     options: CompleteOptions | None = None,
     *,
     allow_empty: bool = True,  # complete frames without a measurement, whose depth is relative
-    listener: RunListener | None = None,
+    listener: RunListener | None = None,  # None = silent
 ) -> RunReport:
     """Complete the frames that the sink lacks.
 
     A frame that cannot be read, completed or stored in its format is noted, and the run goes on. A file that cannot be
     written ends it, since the disk is full or the folder closed for all of them.
     """
-    options, listener = options or CompleteOptions(), listener or RunListener()
+    options, listener = options or CompleteOptions(), listener or SilentListener()
     todo = sink.missing(source.names)
     report = RunReport(list(source.names))
     listener.begin(len(report.names), len(todo))
@@ -91,6 +98,7 @@ def complete_source(
             continue
         report.done.append(name)
         listener.completed(frame, completion)
+    listener.end()
     sink.close()
     return report
 

@@ -16,12 +16,13 @@ from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.encoder import resolve_encoder
 
-NAMES = ("compact", "paper")
+NAMES = ("compact", "compact-2", "paper")
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
@@ -31,6 +32,8 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     }
     try:
         if config.name == "compact":
+            return legacy.CompactNetwork(legacy.CompactConfig(**options))
+        if config.name == "compact-2":
             return CompactNetwork(CompactConfig(**options))
         if config.name == "paper":
             return PaperNetwork(PaperConfig(**options))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.interface import Fields, Prediction, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid, median_of_valid
 from omnidc.network.paper.backbone import Backbone
 from omnidc.network.paper.completionformer import Encoder
@@ -30,7 +30,7 @@ def _grow(values: Tensor, like: Tensor) -> Tensor:
     return F.pad(values, (0, like.shape[-1] - values.shape[-1], 0, like.shape[-2] - values.shape[-2]))
 
 
-class PaperNetwork(DepthNetwork):
+class PaperNetwork(StagedNetwork):
     """The network of the paper. A model with `config.prior` needs its `prior` set before it runs."""
 
     def __init__(self, config: PaperConfig, prior: MonocularPrior | None = None) -> None:

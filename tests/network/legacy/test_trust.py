@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnidc.network.trust import DEPTH_STEP, FEATURES, FITS, WINDOWS, Surroundings, Trust, surroundings
+from omnidc.network.legacy.trust import DEPTH_STEP, FEATURES, FITS, WINDOWS, Surroundings, Trust, surroundings
 
 
 def scene(height: int = 40, width: int = 56, share: float = 0.3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

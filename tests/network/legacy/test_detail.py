@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnidc.network.detail import COLOUR, EVEN, HIDDEN, Detail, steps, unlikeness
+from omnidc.network.legacy.detail import COLOUR, EVEN, HIDDEN, Detail, steps, unlikeness
 
 
 def slow_unlikeness(image: Tensor, f: int) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from omnidc.integrate import ConvergenceWarning, SolveInfo
-from omnidc.network.interface import DepthNetwork, Fields
+from omnidc.network.interface import Fields, StagedNetwork
 from omnidc.network.normalize import median_of_valid, pad_to_multiple
 
 AUTO_PIXELS = 2_100_000  # above this, tile="auto" tiles; Full HD just stays whole
@@ -40,7 +40,7 @@ class Output:
 
 
 def run(
-    network: DepthNetwork,
+    network: StagedNetwork,
     image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
     sparse: Tensor,  # [B, 1, H, W]
     start: Tensor | None = None,  # [B, 1, h, w], `log_depth` of an earlier frame of the same size
@@ -56,7 +56,7 @@ def run(
         return _run_tiled(network, image, sparse, start, tile, overlap, keep_bytes)
 
 
-def _run_whole(network: DepthNetwork, image: Tensor, sparse: Tensor, start: Tensor | None) -> Output:
+def _run_whole(network: StagedNetwork, image: Tensor, sparse: Tensor, start: Tensor | None) -> Output:
     padded, padded_sparse, (height, width) = pad_to_multiple(image, sparse, network.multiple, network.padding)
     device = next(network.parameters(), torch.empty(0)).device
     result = network(padded.to(device), padded_sparse.to(device), None if start is None else start.to(device))
@@ -71,7 +71,7 @@ def _run_whole(network: DepthNetwork, image: Tensor, sparse: Tensor, start: Tens
 
 
 def _run_tiled(
-    network: DepthNetwork,
+    network: StagedNetwork,
     image: Tensor,
     sparse: Tensor,
     start: Tensor | None,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from omnidc.network.checkpoint import load_network
 from omnidc.network.harmonic import HarmonicNetwork
-from omnidc.pipeline.tiles import Stitch, run, tiles
+from omnidc.pipeline.legacy.tiles import Stitch, run, tiles
 
 
 def scene(height: int, width: int, points: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,64 @@
+"""Stage 4, refine: from the integrator's grid to the output size, guided by colors and measurements.
+
+At half and at full size: bilinear upsampling, then a few steps of anchored propagation (DySPN's idea, with a fixed
+neighborhood),
+
+    x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
+
+over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
+c is the confidence of the measurement o.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
+COLOR_STEP = 0.1  # of full scale: a clear difference of color
+
+
+def propagate(
+    x: Tensor,  # [B, 1, H, W]
+    affinity: Tensor,  # [B, 9, H, W] ≥ 0, sums to 1 over the neighborhood
+    steps: int,
+    measured: Tensor | None = None,  # [B, 1, H, W], x of the measurements, anything where there is none
+    anchor: Tensor | None = None,  # [B, 1, H, W] in [0, 1], weight of the measurement, 0 where there is none
+) -> Tensor:
+    """Propagation, anchored where measurements are given; see the module's text."""
+    height, width = x.shape[-2:]
+    if measured is not None and anchor is not None:
+        x = x + anchor * (measured - x)
+    for _ in range(steps):
+        padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
+        parts = [
+            affinity[:, k : k + 1] * padded[..., y : y + height, x0 : x0 + width]
+            for k, (y, x0) in enumerate(NEIGHBORHOOD)
+        ]
+        x = parts[0]
+        for part in parts[1:]:
+            x = x + part
+        if measured is not None and anchor is not None:
+            x = x + anchor * (measured - x)
+    return x
+
+
+def pixel_color_distance(image: Tensor) -> Tensor:  # [B, 3, H, W] → [B, 9, H, W]
+    """Distance in color, in units of `COLOR_STEP`, of every pixel from each of its neighborhood; 0 from itself.
+
+    Pixels beyond the border repeat those at it. A distance serves both of its ends, so that four are computed.
+    """
+    height, width = image.shape[-2:]
+    padded = F.pad(image.contiguous() / COLOR_STEP, (1, 1, 1, 1), mode="replicate")
+    parts = [torch.zeros_like(image[:, :1])] * 9
+    for k in range(4):
+        y, x = NEIGHBORHOOD[k]
+        # of the padded pixels p and p + (1 − y, 1 − x)
+        near = padded[..., : height + 2 - (1 - y), max(0, x - 1) : width + 2 - max(0, 1 - x)]
+        far = padded[..., 1 - y :, max(0, 1 - x) : width + 2 - max(0, x - 1)]
+        distance = ((near - far).square().sum(dim=1, keepdim=True) + 1e-4).sqrt()
+        top, left = 1 - (1 - y), 1 - max(0, 1 - x)
+        parts[k] = distance[..., top : top + height, left : left + width]
+        parts[8 - k] = distance[..., 1 : 1 + height, 1 - max(0, x - 1) : 1 - max(0, x - 1) + width]
+    return torch.cat(parts, dim=1)

@@ -1,0 +1,206 @@
+"""Stage 1, screen: one confidence for each measurement, from the measurements around it.
+
+Per measurement and per window, a weighted least-squares plane is fitted through the *other* measurements. Two fits give
+robust weights to a third, so that one outlier does not make others look right. The leave-one-out residual follows from
+the fit through all of them and the leverage of the measurement,
+
+    r₋ᵢ = rᵢ / (1 − wᵢ hᵢ),   hᵢ = 1/n + dᵢᵀ (n C + R)⁻¹ dᵢ,
+
+so that every sum is a pooled map. A measurement beyond a depth edge is far from the plane but near to others on its
+side of it; the second group of features measures that. A small classifier turns the features into a logit.
+
+Of each cell of 2 × 2 pixels the nearest and the farthest measurement are compared with the others; one between the two
+gets a confidence between theirs. Positions are those of blocks of 4 × 4 pixels: windows are 24 pixels wide and more, so
+that two pixels do not matter. The candidates of a block are channels, [B, 8, H / 4, W / 4], so that maps of blocks
+broadcast over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnidc.integrate.energy import add_pairs
+
+CELL = 2  # pixels; of each cell two candidates are judged
+BLOCK = 4  # pixels; the grid of the moments
+CANDIDATES = 2 * (BLOCK // CELL) ** 2  # of a block
+WINDOWS = (2, 8, 16)  # blocks; a window is such a cell and the eight around it: 24, 96 and 192 pixels
+ROBUST_WINDOWS = (8, 16)  # of the fits that only give weights to the next
+SIDE_WINDOW = 8  # in which the sides of the plane are compared
+FEATURES = 3 * len(WINDOWS) + 4
+IRLS_STEPS = 2  # fits that only give weights to the next
+ROBUST_SCALE = 2.0  # scatters at which the weight of a measurement in the next fit is a quarter
+SCATTER = 0.05  # standard deviations of the scene's log depth: what measurements of one surface differ by
+CLIP = 6.0
+MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
+OUTLIER_PRIOR = 0.05  # outliers in any image: the logarithm of their share stays finite
+PRIOR_LOGIT = 3.0  # before training a measurement is right with a probability of 0.95
+
+
+class OutlierClassifier(nn.Module):
+    """Logit of each measurement being right, [B, 1, H, W]; 0 where there is none."""
+
+    def __init__(self, hidden: int = 16) -> None:
+        super().__init__()
+        self.layer1 = nn.Linear(FEATURES, hidden)
+        self.layer2 = nn.Linear(hidden, hidden)
+        self.layer3 = nn.Linear(hidden, 1)
+        nn.init.zeros_(self.layer3.weight)
+        nn.init.constant_(self.layer3.bias, PRIOR_LOGIT)
+
+    def forward(
+        self,
+        z: Tensor,  # [B, 1, H, W], log depth in standard deviations of the scene, 0 where not measured
+        valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not; H and W multiples of 4
+    ) -> Tensor:
+        near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
+        far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
+        measured = torch.isfinite(near)
+        near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
+        given = torch.cat([measured, far > near], dim=1).to(z.dtype)  # the same measurement is no candidate twice
+        logit = self.classify(torch.cat([near, far], dim=1), given)
+        # Back to pixels: a measurement between the two candidates is judged between them.
+        near, far, low, high = (
+            F.interpolate(one, scale_factor=CELL, mode="nearest") for one in (near, far, logit[:, :1], logit[:, 1:])
+        )
+        share = (z - near) / (far - near).clamp_min(1e-6)
+        return torch.lerp(low, high, share.clamp(0, 1)) * valid
+
+    def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 2, W / 2] each → the same
+        """Logit of each candidate."""
+        side = BLOCK // CELL
+        x = neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
+        shape = x.shape[2:]
+        x = x.flatten(2)  # [B, FEATURES, candidates]: a matrix product from the left needs no copy
+        for layer in (self.layer1, self.layer2):
+            x = F.relu(layer.weight @ x + layer.bias[:, None])
+        x = self.layer3.weight @ x + self.layer3.bias[:, None]
+        return F.pixel_shuffle(x.reshape(-1, *shape), side)
+
+
+@torch.no_grad()
+def neighborhood_features(
+    z: Tensor,  # [B, 8, h, w]
+    valid: Tensor,  # [B, 8, h, w], 0 or 1
+) -> Tensor:  # [B, FEATURES, 8, h, w]
+    """Per-measurement features for outlier detection; see the module's text.
+
+    Per window: the leave-one-out residual, its magnitude in units of the others' scatter, and the logarithm of the
+    number of others. Then the residual of the finest window that has others, the distance from the others on the same
+    side of the plane, the logarithm of their number, and that of the share of outliers among all measurements.
+    """
+    position = _block_positions(z)
+    weight = valid
+    for _ in range(IRLS_STEPS):
+        sums = _block_sums(z, weight)
+        fits = [_leave_one_out(z, weight, sums, position, window) for window in ROBUST_WINDOWS]
+        scaled = _finest_supported([fit.scaled for fit in fits], [fit.others for fit in fits])
+        weight = valid / (1 + (scaled / ROBUST_SCALE).square()).square()
+    sums = _block_sums(z, weight)
+    fits = [_leave_one_out(z, weight, sums, position, window) for window in WINDOWS]
+    rows = []
+    for fit in fits:
+        rows += [fit.residual.clamp(-CLIP, CLIP), fit.scaled.abs().clamp_max(CLIP), fit.others.log1p()]
+    others = [fit.others for fit in fits]
+    scaled = _finest_supported([fit.scaled for fit in fits], others)
+    rows.append(scaled.clamp(-CLIP, CLIP))
+    rows += _side_features(z, valid, _finest_supported([fit.residual for fit in fits], others))
+    outlier = valid * torch.sigmoid(scaled.abs() - CLIP)
+    whole = (1, 2, 3)
+    share = (outlier.sum(whole, keepdim=True) + OUTLIER_PRIOR) / (valid.sum(whole, keepdim=True) + 1)
+    rows.append(share.log().expand_as(z))
+    return torch.stack(rows, dim=1)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """One window's plane, compared with each measurement without its own part; all [B, 8, h, w]."""
+
+    residual: Tensor  # r₋ᵢ, 0 without others
+    scaled: Tensor  # r₋ᵢ over the scatter of the others
+    others: Tensor  # ≥ 0, sum of the weights of the others
+
+
+def _block_sums(z: Tensor, weight: Tensor) -> Tensor:  # [B, 8, h, w] → [B, 3, h, w]
+    """Σ w, Σ w z, Σ w z² of each block."""
+    first = weight * z
+    return torch.stack([weight.sum(1), first.sum(1), (first * z).sum(1)], dim=1)
+
+
+def _leave_one_out(z: Tensor, weight: Tensor, sums: Tensor, position: tuple[Tensor, Tensor], window: int) -> _Fit:
+    """Fit a plane per cell of `window` blocks and its eight neighbors; see the module's equations."""
+    x, y = position
+    n, s, q = sums.split(1, dim=1)
+    moments = torch.cat([n, n * x, n * y, s, n * x * x, n * x * y, n * y * y, s * x, s * y, q], dim=1)
+    total, *means = _window_sums(moments, window).split(1, dim=1)
+    count = total.clamp_min(1e-3)
+    mx, my, mz, xx, xy, yy, xz, yz, zz = (one / count for one in means)
+    ridge = (window / WINDOWS[-1]) ** 2 / count  # of one measurement at a cell's distance: few leave the plane level
+    a, b, c = xx - mx * mx + ridge, xy - mx * my, yy - my * my + ridge
+    cxz, cyz = xz - mx * mz, yz - my * mz
+    inverse = 1 / (a * c - b * b).clamp_min(1e-12)
+    gx, gy = (cxz * c - cyz * b) * inverse, (cyz * a - cxz * b) * inverse
+    squares = (zz - mz * mz - gx * cxz - gy * cyz).clamp_min(0) * total  # Σ w r², and the ridge's part
+    maps = torch.cat([mx, my, mz, gx, gy, a * inverse, b * inverse, c * inverse, count, total, squares], dim=1)
+    mx, my, mz, gx, gy, a, b, c, count, total, squares = _to_blocks(maps, window, z).split(1, dim=1)
+    dx, dy = x - mx, y - my
+    plane = mz + gx * dx + gy * dy
+    leverage = (1 + c * dx * dx - 2 * b * dx * dy + a * dy * dy) / count
+    # From here on for every pixel: [B, 1, h, w] of blocks against [B, 8, h, w].
+    others = (total - weight).clamp_min(0)
+    r = z - plane
+    left = (1 - weight * leverage).clamp_min(1e-2)
+    support = others + 0.5
+    loo = r / left
+    variance = (squares - weight * r * loo).clamp_min(0) / support
+    residual = loo * (others / support)
+    return _Fit(residual, residual / (variance.sqrt() + SCATTER), others)
+
+
+def _side_features(z: Tensor, valid: Tensor, residual: Tensor) -> list[Tensor]:
+    """Distance of each measurement from the others on its side of the plane, and their number (logarithm)."""
+    beyond = torch.sigmoid(residual / SCATTER)
+    here = valid * beyond
+    blocks = torch.stack([valid.sum(1), (valid * z).sum(1), here.sum(1), (here * z).sum(1)], dim=1)
+    own = beyond.square() + (1 - beyond).square()
+    n, s, n_far, s_far = _to_blocks(_window_sums(blocks, SIDE_WINDOW), SIDE_WINDOW, z).split(1, dim=1)
+    count = (torch.lerp(n - n_far, n_far, beyond) - own).clamp_min(0)
+    total = torch.lerp(s - s_far, s_far, beyond) - own * z
+    distance = (z * count - total) / (count + 0.5)
+    return [distance.abs().clamp_max(CLIP), count.log1p()]
+
+
+def _finest_supported(values: list[Tensor], counts: list[Tensor]) -> Tensor:
+    """Blend of `values`, finest window first: each gives way to the next as its number of others falls."""
+    result = values[-1]
+    for value, count in zip(values[-2::-1], counts[-2::-1], strict=True):
+        squared = count.square()
+        result = torch.lerp(result, value, squared / (squared + MIN_NEIGHBORS**2))
+    return result
+
+
+def _block_positions(z: Tensor) -> tuple[Tensor, Tensor]:
+    """x and y of the blocks, [1, 1, 1, w] and [1, 1, h, 1], from the middle in cells of the largest window."""
+    height, width = z.shape[-2:]
+    x = (torch.arange(width, dtype=z.dtype, device=z.device) - (width - 1) / 2) / WINDOWS[-1]
+    y = (torch.arange(height, dtype=z.dtype, device=z.device) - (height - 1) / 2) / WINDOWS[-1]
+    return x.view(1, 1, 1, -1), y.view(1, 1, -1, 1)
+
+
+def _window_sums(blocks: Tensor, window: int) -> Tensor:  # [B, C, h, w] → [B, C, ⌈h / window⌉, ⌈w / window⌉]
+    """Sums over cells of `window` blocks and the eight around each."""
+    height, width = blocks.shape[-2:]
+    blocks, step = F.pad(blocks, (0, -width % window, 0, -height % window)), window
+    while step > 1:
+        blocks, step = add_pairs(add_pairs(blocks, -2), -1), step // 2
+    return F.avg_pool2d(blocks, 3, stride=1, padding=1) * 9  # padding counts: beyond the border there is nothing
+
+
+def _to_blocks(cells: Tensor, window: int, like: Tensor) -> Tensor:
+    """Values of cells of `window` blocks for each of their blocks."""
+    height, width = like.shape[-2:]
+    return F.interpolate(cells, scale_factor=window, mode="nearest")[..., :height, :width]

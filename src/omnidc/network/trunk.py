@@ -1,0 +1,121 @@
+"""Stage 2, fields: the U-shaped trunk of the compact network.
+
+Color enters through EfficientNet-Lite0's pyramid. Measurements enter at 1/2 without losing their place within a cell
+(space to depth), with a validity channel and the dense first guess, and at every coarser level as mean log depth and
+density. Each measurement counts by its confidence. Log depths are in standard deviations of the scene.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
+from omnidc.network.normalize import imagenet
+from omnidc.network.prefill import Prefill, upsample2x
+
+ENCODER_STD = (8.0, 9.0, 8.0, 6.0, 5.0)  # of the ImageNet features of each level: depth must count beside them
+SPARSE_CHANNELS = 2 * 4 + 3  # at 1/2
+
+
+class ResidualBlock(nn.Module):
+    """x + γ · conv(ReLU(conv(ReLU(x)))): no normalization, a small γ at the start keeps deep stacks stable."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.conv2(F.relu(self.conv1(F.relu(x))))
+        return x + self.gain * y
+
+
+class AttentionBlock(nn.Module):
+    """Global self-attention among the cells at 1/32; a depth-wise convolution encodes their positions."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.position = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        self.norm1 = nn.LayerNorm(channels)
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.project = nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = nn.Sequential(nn.Linear(channels, 2 * channels), nn.GELU(), nn.Linear(2 * channels, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, channels, height, width = x.shape
+        x = x + self.position(x)
+        t = x.flatten(2).transpose(1, 2)
+        qkv = self.qkv(self.norm1(t)).reshape(batch, -1, 3, self.heads, channels // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v)
+        t = t + self.project(attended.transpose(1, 2).reshape(batch, -1, channels))
+        t = t + self.mlp(self.norm2(t))
+        mapped: Tensor = t.transpose(1, 2).reshape(batch, channels, height, width)
+        return mapped
+
+
+class Trunk(nn.Module):
+    """Image and measurements → features at 1/2, 1/4, 1/8, 1/16 and 1/32."""
+
+    def __init__(self, channels: tuple[int, int, int, int, int], attention_blocks: int, heads: int) -> None:
+        super().__init__()
+        c2, c4, c8, c16, c32 = channels
+        e2, e4, e8, e16, e32 = CHANNELS
+        self.encoder = EfficientNetLite0()
+        self.fuse2 = nn.Conv2d(e2 + SPARSE_CHANNELS, c2, 3, padding=1)
+        self.down4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
+        self.fuse4 = nn.Conv2d(e4 + 2, c4, 1)
+        self.block4 = ResidualBlock(c4)
+        self.down8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
+        self.fuse8 = nn.Conv2d(e8 + 2, c8, 1)
+        self.block8 = ResidualBlock(c8)
+        self.down16 = nn.Conv2d(c8, c16, 3, stride=2, padding=1)
+        self.fuse16 = nn.Conv2d(e16 + 2, c16, 1)
+        self.block16 = ResidualBlock(c16)
+        self.down32 = nn.Conv2d(c16, c32, 3, stride=2, padding=1)
+        self.fuse32 = nn.Conv2d(e32 + 2, c32, 1)
+        self.bottleneck = nn.Sequential(*(AttentionBlock(c32, heads) for _ in range(attention_blocks)))
+        self.lateral16 = nn.Conv2d(c32, c16, 1)
+        self.up16 = ResidualBlock(c16)
+        self.lateral8 = nn.Conv2d(c16, c8, 1)
+        self.up8 = ResidualBlock(c8)
+        self.lateral4 = nn.Conv2d(c8, c4, 1)
+        self.up4 = ResidualBlock(c4)
+        self.lateral2 = nn.Conv2d(c4, c2, 1)
+
+    def forward(
+        self,
+        image: Tensor,  # [B, 3, H, W], RGB in [0, 1]; H and W multiples of 32
+        z: Tensor,  # [B, 1, H, W], log depth of the measurements, 0 where there is none
+        confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is none
+        guess: Prefill,  # at 1/2, same unit as z
+        log_std: Tensor,  # [B, 1, 1, 1], what z is divided by
+    ) -> list[Tensor]:
+        color = [level / std for level, std in zip(self.encoder(imagenet(image)), ENCODER_STD, strict=True)]
+        measured = F.pixel_unshuffle(torch.cat([confidence * z, confidence], dim=1), 2)
+        prior = log_std.log().expand_as(guess.density)
+        stats = [sparse_stats(n, s) for n, s in guess.sums[1:]]
+
+        x2 = self.fuse2(torch.cat([color[0], measured, guess.log_depth, guess.density, prior], dim=1))
+        x4 = self.block4(self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1)))
+        x8 = self.block8(self.down8(x4) + self.fuse8(torch.cat([color[2], stats[1]], dim=1)))
+        x16 = self.block16(self.down16(x8) + self.fuse16(torch.cat([color[3], stats[2]], dim=1)))
+        x32 = self.bottleneck(self.down32(x16) + self.fuse32(torch.cat([color[4], stats[3]], dim=1)))
+        x16 = self.up16(x16 + upsample2x(self.lateral16(x32)))
+        x8 = self.up8(x8 + upsample2x(self.lateral8(x16)))
+        x4 = self.up4(x4 + upsample2x(self.lateral4(x8)))
+        x2 = x2 + upsample2x(self.lateral2(x4))
+        return [x2, x4, x8, x16, x32]
+
+
+def sparse_stats(
+    n: Tensor,  # [B, 1, h, w], sum of the confidences of a cell's measurements
+    s: Tensor,  # [B, 1, h, w], sum of confidence times log depth
+) -> Tensor:  # [B, 2, h, w]
+    """Mean log depth of each cell, and the logarithm of how much was measured in it."""
+    return torch.cat([s / (n + 1e-3), n.log1p()], dim=1)

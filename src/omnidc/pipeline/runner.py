@@ -1,0 +1,105 @@
+"""The one way from frames to maps: NumPy to tensors, one call of the network, tensors to NumPy.
+
+A network takes images and measurements at the size of the output and a working size, and returns maps of the output
+size (`DepthNetwork.forward`). Networks in stages (the paper's, and that of 0.1) still run through `pipeline.legacy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from omnidc.errors import ConvergenceError
+from omnidc.frame import Frame
+from omnidc.network.interface import DepthNetwork, StagedNetwork
+from omnidc.pipeline.options import CompleteOptions
+
+FloatMap = npt.NDArray[np.float32]
+
+BATCH = 4  # images of one size that run together
+BATCH_PIXELS = 2_100_000  # at most so many pixels at the working size: about Full HD
+
+
+@dataclass(frozen=True)
+class Maps:
+    """What the network made of one frame, before the options that drop pixels; maps are [H, W]."""
+
+    depth: FloatMap  # > 0, unit of the measurements
+    uncertainty: FloatMap | None  # > 0, Laplace scale, same unit
+    confidence: FloatMap  # in [0, 1], NaN where there is no measurement
+    sky: FloatMap | None  # in [0, 1], probability that a pixel has no depth
+    working_size: tuple[int, int]  # height, width
+    iterations: int  # of the solver
+    residual: float  # ‖r‖ / ‖b‖ at its end
+    tile: int | None = None  # side of the tiles in pixels
+
+
+def working_size(height: int, width: int, max_side: int | None) -> tuple[int, int]:
+    """Return the size that an image is computed at, so that its longer side is at most `max_side`."""
+    if max_side is None or max(height, width) <= max_side:
+        return height, width
+    factor = max_side / max(height, width)
+    return max(1, round(height * factor)), max(1, round(width * factor))
+
+
+def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions) -> list[Maps]:
+    """Run frames of any sizes; those of one size run together."""
+    if isinstance(network, StagedNetwork):
+        from omnidc.pipeline.legacy.staged import run_staged
+
+        return run_staged(network, frames, options)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, frame in enumerate(frames):
+        groups.setdefault((frame.height, frame.width), []).append(index)
+    max_side = network.longest if options.max_long_side is None else options.max_long_side
+    results: dict[int, Maps] = {}
+    for (height, width), members in groups.items():
+        size = working_size(height, width, max_side)
+        together = max(1, min(BATCH, BATCH_PIXELS // (size[0] * size[1])))
+        for first in range(0, len(members), together):
+            batch = members[first : first + together]
+            results.update(zip(batch, _run_batch(network, [frames[k] for k in batch], size, options)))
+    return [results[index] for index in range(len(frames))]
+
+
+def _run_batch(
+    network: DepthNetwork, frames: Sequence[Frame], size: tuple[int, int], options: CompleteOptions
+) -> list[Maps]:
+    device = next(network.parameters(), torch.empty(0)).device
+    images = torch.stack([image_tensor(frame) for frame in frames]).to(device)
+    sparse = torch.stack([torch.from_numpy(frame.measurements())[None] for frame in frames]).to(device)
+    with torch.inference_mode():
+        out = network(images, sparse, working_size=size, keep_input=options.keep_input == "hard")
+    tiny = float(np.finfo(np.float32).tiny)
+    results = []
+    for k in range(len(frames)):
+        depth = _array(out.depth[k, 0].clamp_min(tiny))
+        if not np.isfinite(depth).all():
+            raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
+        measured = sparse[k, 0].cpu().numpy() > 0
+        results.append(
+            Maps(
+                depth=depth,
+                uncertainty=None if out.scale is None else _array(out.scale[k, 0].clamp_min(tiny)),
+                confidence=np.where(measured, _array(out.fields.confidence[k, 0]), np.float32(np.nan)),
+                sky=None if out.sky is None else _array(out.sky[k, 0].sigmoid()),
+                working_size=size,
+                iterations=int(out.info.iterations[k]),
+                residual=float(out.info.residuals[-1, k]),
+            )
+        )
+    return results
+
+
+def image_tensor(frame: Frame) -> Tensor:
+    """Return the image as [3, H, W] in [0, 1]."""
+    return torch.from_numpy(frame.image).permute(2, 0, 1).float().div_(255)
+
+
+def _array(values: Tensor) -> FloatMap:
+    return np.asarray(values.float().cpu().numpy(), dtype=np.float32)

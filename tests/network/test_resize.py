@@ -1,0 +1,29 @@
+"""From the output size to the working size."""
+
+from __future__ import annotations
+
+import torch
+
+from omnidc.network.resize import resize_sparse, shrink
+
+
+def test_resize_sparse_keeps_the_nearest_of_each_pixel() -> None:
+    sparse = torch.zeros(1, 1, 4, 6)
+    sparse[0, 0, 0, 0], sparse[0, 0, 1, 2], sparse[0, 0, 3, 5] = 5.0, 2.0, 3.0
+    expected = torch.tensor([[[[2.0, 0.0], [0.0, 3.0]]]])
+    assert torch.equal(resize_sparse(sparse, (2, 2)), expected)
+
+
+def test_resize_sparse_moves_each_measurement_to_its_pixel() -> None:
+    sparse = torch.zeros(2, 1, 37, 53)
+    sparse[0, 0, 36, 52], sparse[1, 0, 0, 20] = 1.5, 2.5
+    small = resize_sparse(sparse, (18, 26))
+    assert small[0].nonzero().tolist() == [[0, 17, 25]]
+    assert small[1].nonzero().tolist() == [[0, 0, int(20.5 * 26 / 53)]]
+
+
+def test_shrink_same_size_changes_nothing() -> None:
+    image, sparse = torch.rand(1, 3, 5, 6), torch.rand(1, 1, 5, 6)
+    same = shrink(image, sparse, (5, 6))
+    assert same[0] is image
+    assert same[1] is sparse

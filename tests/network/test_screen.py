@@ -1,0 +1,119 @@
+"""Stage 1: the features of a measurement's neighborhood, and the classifier on top of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from omnidc.network.screen import (
+    BLOCK,
+    CANDIDATES,
+    FEATURES,
+    WINDOWS,
+    OutlierClassifier,
+    _block_positions,
+    _block_sums,
+    _leave_one_out,
+    neighborhood_features,
+)
+
+
+def random_candidates(density: float, height: int = 12, width: int = 20) -> tuple[Tensor, Tensor]:
+    """z and valid, [1, 8, h, w], of a slanted plane with noise."""
+    generator = torch.Generator().manual_seed(0)
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    plane = (0.05 * x - 0.1 * y).double()
+    z = plane + 0.1 * torch.randn(1, CANDIDATES, height, width, generator=generator, dtype=torch.float64)
+    valid = (torch.rand(z.shape, generator=generator) < density).double()
+    return z * valid, valid
+
+
+def explicit_residual(z: Tensor, weight: Tensor, window: int, index: tuple[int, int, int]) -> float:
+    """The slow twin of `_leave_one_out`: a ridge regression on all others of the window, without tricks."""
+    x, y = (p.numpy().ravel() for p in _block_positions(z))
+    c, row, column = index
+    height, width = z.shape[-2:]
+    first = [max(0, (i // window - 1) * window) for i in (row, column)]
+    last = [(i // window + 2) * window for i in (row, column)]
+    rows, values, weights = [], [], []
+    for i in range(first[0], min(last[0], height)):
+        for j in range(first[1], min(last[1], width)):
+            for k in range(z.shape[1]):
+                if weight[0, k, i, j] > 0 and (k, i, j) != index:
+                    rows.append([1.0, x[j], y[i]])
+                    values.append(float(z[0, k, i, j]))
+                    weights.append(float(weight[0, k, i, j]))
+    A, b, w = np.array(rows), np.array(values), np.array(weights)
+    ridge = np.diag([0.0, 1.0, 1.0]) * (window / WINDOWS[-1]) ** 2
+    solution = np.linalg.solve(A.T @ (w[:, None] * A) + ridge, A.T @ (w * b))
+    plane = float(solution @ [1.0, x[column], y[row]])
+    others = w.sum()
+    return (float(z[0, c, row, column]) - plane) * others / (others + 0.5)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("density", [0.05, 0.6])
+def test_leave_one_out_equals_explicit_regression(window: int, density: float) -> None:
+    z, valid = random_candidates(density)
+    generator = torch.Generator().manual_seed(1)
+    weight = valid * (0.2 + 0.8 * torch.rand(valid.shape, generator=generator, dtype=torch.float64))
+    fit = _leave_one_out(z, weight, _block_sums(z, weight), _block_positions(z), window)
+    checked = 0
+    for _, c, row, column in valid.nonzero()[::7].tolist():
+        if float(fit.others[0, c, row, column]) < 2:
+            continue
+        expected = explicit_residual(z, weight, window, (c, row, column))
+        assert float(fit.residual[0, c, row, column]) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        checked += 1
+    assert checked > 3
+
+
+def test_features_of_lonely_measurement_are_zero() -> None:
+    z, valid = torch.zeros(1, CANDIDATES, 8, 8), torch.zeros(1, CANDIDATES, 8, 8)
+    z[0, 0, 3, 3], valid[0, 0, 3, 3] = 2.0, 1.0
+    features = neighborhood_features(z, valid)
+    assert features.shape == (1, FEATURES, CANDIDATES, 8, 8)
+    assert features[0, :-1, 0, 3, 3].abs().max() < 1e-5
+
+
+def test_features_of_outlier_exceed_those_of_its_neighbors() -> None:
+    z, valid = random_candidates(0.3)
+    row, column = (int(i) for i in valid[0, 0].nonzero()[20])
+    z[0, 0, row, column] += 3.0
+    scaled = neighborhood_features(z, valid)[0, 1]  # |residual| in scatters, finest window
+    typical = scaled[valid[0] > 0].median()
+    assert scaled[0, row, column] > 5.9  # clipped at 6
+    assert typical < 2
+
+
+def test_screen_shifted_measurements_give_equal_logits() -> None:
+    torch.manual_seed(0)
+    screen = OutlierClassifier().double()
+    torch.nn.init.normal_(screen.layer3.weight)
+    valid = (torch.rand(1, 1, 32, 48) < 0.2).double()
+    z = torch.randn(1, 1, 32, 48, dtype=torch.float64)
+    torch.testing.assert_close(screen(z * valid, valid), screen((z + 3) * valid, valid), atol=1e-8, rtol=0)
+
+
+def test_screen_without_measurements_is_zero() -> None:
+    logit = OutlierClassifier()(torch.zeros(2, 1, 32, 32), torch.zeros(2, 1, 32, 32))
+    assert torch.equal(logit, torch.zeros(2, 1, 32, 32))
+
+
+def test_screen_judges_two_measurements_of_a_cell_apart() -> None:
+    torch.manual_seed(0)
+    screen = OutlierClassifier()
+    torch.nn.init.normal_(screen.layer3.weight)
+    z, valid = 0.01 * torch.randn(1, 1, 32, 32), torch.ones(1, 1, 32, 32)
+    z[0, 0, 16, 16] = 4.0
+    logit = screen(z, valid)[0, 0]
+    around = logit[16:18, 16:18].clone()
+    assert (around[0, 0] - around[1, 1]).abs() > 0.5
+    assert (around[1, 1] - logit[24, 24]).abs() < (around[0, 0] - logit[24, 24]).abs()
+
+
+def test_screen_block_divides_windows() -> None:
+    assert BLOCK == 4
+    assert all(WINDOWS[-1] % window == 0 for window in WINDOWS)

@@ -1,0 +1,60 @@
+"""What users get with the bundled weights, on the bundled example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import omnidc
+from omnidc.io.depth import read_depth
+from omnidc.io.images import read_image
+from omnidc.patterns import parse
+from omnidc.training.validation import predict
+
+FOLDER = Path(omnidc.__file__).parent / "examples"
+
+# Mean relative error through `complete`, measured with the weights of 0.1, and a tenth more.
+BOUNDS = {"0.7%": 0.0111, "0.1%": 0.0299, "lidar-16": 0.0095, "0.7%&noise(0.1)": 0.0127}
+
+
+@pytest.fixture(scope="module")
+def completer() -> omnidc.DepthCompleter:
+    return omnidc.load()
+
+
+def view(pattern: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Image, measurements and ground truth."""
+    image, depth = read_image(FOLDER / "room.jpg"), read_depth(FOLDER / "room_depth.png").depth
+    sample = parse(pattern)(depth, image, np.random.default_rng(0))
+    return image, np.ascontiguousarray(sample.sparse, np.float32), depth
+
+
+@pytest.mark.parametrize("pattern", BOUNDS)
+def test_complete_bundled_example_is_accurate(completer: omnidc.DepthCompleter, pattern: str) -> None:
+    image, sparse, gt_depth = view(pattern)
+    valid = gt_depth > 0
+    error = np.abs(completer.complete(image, sparse).depth - gt_depth)[valid] / gt_depth[valid]
+    assert error.mean() < BOUNDS[pattern]
+
+
+@pytest.mark.xfail(strict=True, reason="0.1: 88 % of the depths and 2 % of the scales agree")
+def test_complete_tiled_equals_whole(completer: omnidc.DepthCompleter) -> None:
+    image, sparse, _ = view("0.7%")
+    whole, tiled = completer.complete(image, sparse, tile=None), completer.complete(image, sparse, tile=256)
+    assert whole.uncertainty is not None
+    assert tiled.uncertainty is not None
+    for one, other in ((tiled.depth, whole.depth), (tiled.uncertainty, whole.uncertainty)):
+        assert (np.abs(one / other - 1) < 1e-3).mean() > 0.999
+
+
+@pytest.mark.xfail(strict=True, reason="0.1: the completer changes the depth after the network")
+def test_validation_equals_complete_bit_for_bit(completer: omnidc.DepthCompleter) -> None:
+    image, sparse, _ = view("0.7%")
+    depth, scale = predict(completer.network, image, sparse)
+    result = completer.complete(image, sparse)
+    assert np.array_equal(depth, result.depth)
+    assert scale is not None
+    assert np.array_equal(scale, result.uncertainty)
