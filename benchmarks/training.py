@@ -85,7 +85,7 @@ def measure(config: TrainConfig, steps: int, warmup: int, group: ProcessGroup) -
         trainer.network.fields = watch.wrap("fields", trainer.network.fields)  # type: ignore[method-assign]
         trainer.network.refine = watch.wrap("refine", trainer.network.refine)  # type: ignore[method-assign]
         losses.total = watch.wrap("losses", losses.total)
-        trainer.optimizer.step = watch.wrap("optimizer", trainer.optimizer.step)  # type: ignore[method-assign]
+        trainer.stepper.optimizer.step = watch.wrap("optimizer", trainer.stepper.optimizer.step)  # type: ignore[method-assign]
         trainer.ema.update_parameters = watch.wrap("optimizer", trainer.ema.update_parameters)  # type: ignore[method-assign]
         Tensor.backward = watch.wrap("backward", Tensor.backward)  # type: ignore[method-assign]
         waited = 0.0

@@ -21,14 +21,14 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
-    "io": ("errors frame geometry", "OpenEXR PIL laspy natsort numpy plyfile scipy trimesh yaml"),
+    "io": ("errors frame geometry", "OpenEXR PIL laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
     "integrate": ("errors", "numpy scipy torch"),
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
     "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy scipy torch"),
     "__init__": ("errors pipeline", ""),
-    "sensors": ("errors frame geometry io", "cv2 natsort numpy pycolmap rosbags"),
+    "sensors": ("errors frame geometry io", "PIL cv2 natsort numpy pycolmap rosbags"),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
         "datasets errors frame geometry integrate io network patterns pipeline",
@@ -38,15 +38,20 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "__init__ datasets errors frame geometry integrate io patterns pipeline",
         "PIL cv2 numpy scipy torch tqdm",
     ),
-    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 numpy tqdm"),
+    "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
+    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 natsort numpy tqdm"),
+    "splatting": (
+        "errors evaluation frame geometry interop io pipeline sensors viz",
+        "cv2 gsplat numba numpy scipy torch",
+    ),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
         "__init__ errors evaluation frame geometry io patterns pipeline",
-        "PIL cv2 fastapi numpy pydantic python_multipart starlette uvicorn",
+        "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets errors evaluation frame geometry interop io network pipeline scenes sensors training viz "
-        "web",
+        "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors "
+        "splatting training viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),

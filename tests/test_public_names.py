@@ -37,7 +37,7 @@ PUBLIC = {
         *("depth", "uncertainty", "input_confidence", "sparse", "image", "intrinsics", "unit", "warnings", "details"),
         "sky",
     ],
-    "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps"],
+    "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps", "to_torch"],
     "DepthCompleter methods": ["complete", "complete_frames", "complete_inputs"],
 }
 

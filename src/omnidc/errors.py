@@ -8,6 +8,10 @@ prints the sentence and leaves with exit code 2.
 class OmnidcError(ValueError):
     """Base of all errors that are the input's fault, not the program's."""
 
+    def __str__(self) -> str:
+        """The sentence on one line; names from files cannot bring control characters to a terminal."""
+        return "".join(letter if letter.isprintable() else " " for letter in super().__str__())
+
 
 class InputError(OmnidcError):
     """An image, depth map, point list or number that cannot be used as given."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,3 +104,14 @@ def test_any_other_name_is_loaded_as_a_model(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_model_that_does_not_exist_is_a_sentence() -> None:
     with pytest.raises(OmnidcError, match="no-such-model"):
         find_method("no-such-model")
+
+
+def test_own_method_comes_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "def f(image, sparse, intrinsics=None):\n    return sparse + 1\n\ndef g(image):\n    return image\n"
+    (tmp_path / "method_of_a_user.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry])
+    depth, _ = run_method(find_method("method_of_a_user:f"), sample())
+    assert (depth >= 1).all()
+    with pytest.raises(ConfigError, match=r"takes \(image\).*f\(image, sparse, intrinsics\)"):
+        find_method("method_of_a_user:g")

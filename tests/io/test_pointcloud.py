@@ -107,7 +107,7 @@ def test_files_that_are_no_clouds_are_named(tmp_path: Path) -> None:
             read_cloud(tmp_path / name)
     data = write(tmp_path / "b.pcd", "pcd binary").read_bytes()
     (tmp_path / "b.pcd").write_bytes(data[:-50])
-    with pytest.raises(FileError, match="ends early"):
+    with pytest.raises(FileError, match=r"b\.pcd is damaged, truncated"):
         read_cloud(tmp_path / "b.pcd")
     np.save(tmp_path / "c.npy", np.zeros((4, 2)))
     with pytest.raises(InputError, match=r"\[N, 3"):

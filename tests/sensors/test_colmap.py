@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from makers import HEIGHT, WIDTH, colmap_model, photo, wall  # noqa: E402
 
 from omnidc.errors import FileError, InputError  # noqa: E402
 from omnidc.sensors.colmap import (  # noqa: E402
+    DensePoints,
     Filters,
     find_model,
     open_model,
@@ -198,7 +200,7 @@ def broken(kind: str, tmp_path: Path) -> Any:
         ("outside", InputError, r"outside its folder \(../x.png\)"),
         ("twins", InputError, "differ only in their suffix"),
         ("size", InputError, "32x24 but the model's camera is 64x48"),
-        ("cut", FileError, "cannot be read"),
+        ("cut", FileError, "damaged, truncated"),
     ],
 )
 def test_bad_models_are_refused_in_a_sentence(tmp_path: Path, kind: str, error: type[Exception], words: str) -> None:
@@ -246,3 +248,61 @@ def test_structure_from_motion_places_photos_that_overlap(shared: Path, tmp_path
     heard: list[str] = []
     assert run_sfm(images, tmp_path, heard.append, names) == model
     assert "earlier run" in heard[0]
+
+
+def test_pinhole_model_dense_points_have_tracks_and_colors(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(0), 20, 3.0)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 20)
+    model = open_model(tmp_path / "m", tmp_path / "i")
+    files = model.names()
+    frame = model.frame(files[0])
+    assert frame.pose is not None
+    ahead = frame.pose[:3, 3] + 3.0 * frame.pose[:3, 2]
+    seen = np.zeros((1, len(files)), bool)
+    seen[0, :2] = True
+    before = model.reconstruction.num_points3D()
+    dense = DensePoints(ahead[None], np.array([[10, 20, 30]], np.uint8), seen, files)
+    write_pinhole_model(model, tmp_path / "out", rename={files[0]: "frame_00000.png"}, dense=dense)
+    written = pycolmap.Reconstruction(str(tmp_path / "out"))
+    assert written.num_points3D() == before + 1
+    added = max(written.points3D.items())[1]
+    assert added.color.tolist() == [10, 20, 30]
+    assert added.track.length() == 2
+    image = written.find_image_with_name("frame_00000.png")
+    place = next(e.point2D_idx for e in added.track.elements if e.image_id == image.image_id)
+    K = image.camera.calibration_matrix()
+    assert np.allclose(image.points2D[place].xy, K[:2, 2])  # straight ahead is the principal point
+
+
+def test_pinhole_model_centered_has_its_axis_in_the_middle(tmp_path: Path) -> None:
+    camera = pycolmap.Camera(camera_id=1, model="PINHOLE", width=WIDTH, height=HEIGHT, params=[60.0, 60.0, 38.0, 21.3])
+    points = wall(np.random.default_rng(0), 20, 3.0, reach=0.5)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 20, camera)
+    model = open_model(tmp_path / "m", tmp_path / "i")
+    write_pinhole_model(model, tmp_path / "out", centered=True)
+    for camera in pycolmap.Reconstruction(str(tmp_path / "out")).cameras.values():
+        assert abs(camera.params[2] - camera.width / 2) <= 0.25
+        assert abs(camera.params[3] - camera.height / 2) <= 0.25
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_run_sfm_few_photos_placed_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequential: bool
+) -> None:
+    """With stand-ins for COLMAP's long steps: which matching runs, and what is said."""
+    calls: list[str] = []
+
+    def note(name: str) -> Any:
+        return lambda *args, **keywords: calls.append(name)
+
+    small = SimpleNamespace(num_reg_images=lambda: 2, num_points3D=lambda: 9, write_binary=note("write"))
+    for name in ("extract_features", "match_exhaustive", "match_sequential"):
+        monkeypatch.setattr(pycolmap, name, note(name))
+    monkeypatch.setattr(pycolmap, "incremental_mapping", lambda *args: {0: small})
+    for k in range(5):
+        photo(tmp_path / "i" / f"{k}.png")
+    said: list[str] = []
+    run_sfm(tmp_path / "i", tmp_path / "w", said.append, sequential=sequential)
+    assert calls == ["extract_features", "match_sequential" if sequential else "match_exhaustive", "write"]
+    assert "2 of 5 photos placed, 9 points" in said
+    assert said[-1].startswith("warning: 3 photos could not be placed")

@@ -10,14 +10,13 @@ from omnidc.patterns import parse
 from omnidc.training.config import (
     from_tables,
     load_config,
-    merge,
-    modernize,
-    parse_override,
     preset_names,
     read_run,
     to_tables,
 )
 from omnidc.training.losses import LOSSES
+from omnidc.training.phases import phase_configs, phase_ends
+from omnidc.training.tables import merge, modernize, parse_override
 
 
 def test_paper_preset_is_the_papers() -> None:
@@ -137,3 +136,29 @@ def test_modernize_keeps_what_it_is_given() -> None:
 def test_modernize_removed_settings_in_use_are_refused(override: str) -> None:
     with pytest.raises(ConfigError, match="was removed"):
         load_config("compact", None, ["schedule.steps=1", override])
+
+
+def test_phases_override_key_by_key_and_share_the_steps() -> None:
+    phases = [{"share": 0.7, "optimizer": {"batch": 16}, "loss": {"weights": {"l1_log": 2.0}}}, {"share": 0.3}]
+    config = load_config("compact", schedule={"steps": 1000}, phase=phases)
+    first, second = phase_configs(config)
+    assert phase_ends(config) == [700, 1000]
+    assert (first.optimizer.batch, first.optimizer.lr, first.loss.weights["l1_log"]) == (16, config.optimizer.lr, 2.0)
+    assert first.loss.weights["gradient_l1"] == config.loss.weights["gradient_l1"]
+    assert second.optimizer == config.optimizer
+    assert phase_configs(load_config("compact"))[0] == load_config("compact")
+
+
+@pytest.mark.parametrize(
+    ("phases", "complaint"),
+    [
+        ([{"share": 0.5}], "add up to 1"),
+        ([{"share": 1.0, "network": {"name": "paper"}}], r"cannot change network\.name"),
+        ([{"share": 1.0, "data": {"sources": {}}}], r"cannot change data\.sources"),
+        ([{"share": 1.0, "optimizer": {"batch": "many"}}], r"optimizer\.batch must be a whole number"),
+        ([{"share": 1.0, "schedule": {}}], r"no setting phase\.0\.schedule"),
+    ],
+)
+def test_phases_that_cannot_be_are_refused(phases: list[object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        phase_configs(load_config("compact", phase=phases))

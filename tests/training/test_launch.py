@@ -32,9 +32,12 @@ def losses(folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize(("batch", "accumulate", "cores", "expected"), [(8, 1, 2, 2), (8, 1, 3, 2), (6, 2, 4, 3)])
-def test_processes_divide_the_batch(batch: int, accumulate: int, cores: int, expected: int, shard: Path) -> None:
+def test_processes_divide_the_batch(
+    batch: int, accumulate: int, cores: int, expected: int, shard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
     config = tiny_config(shard, f"optimizer.batch={batch}", f"optimizer.accumulate={accumulate}")
-    config.runtime.processes = cores
+    config.runtime.processes = 0
     assert process_count(config) == expected
 
 

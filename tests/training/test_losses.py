@@ -285,6 +285,7 @@ def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict
         "gradient_matching_log": losses.gradient_matching(leaves["depth"], truth, log=True),
         "gradient_l1": losses.gradient_l1(gradients, truth),
         "input_confidence": losses.input_confidence(leaves["confidence"], sparse, truth),
+        "sky": losses.sky_entropy(leaves["sky"], torch.zeros_like(truth, dtype=torch.bool), truth),
     }
 
 
@@ -297,6 +298,7 @@ def make_leaves(batch: int = 2, height: int = 12, width: int = 20) -> dict[str, 
         "depth": depths(batch, 1, height, width, seed=5),
         "scale": 0.2 * depths(batch, 1, height, width, seed=6),
         "confidence": torch.rand(batch, 1, h, w, dtype=torch.float64, generator=generator(7)) * 0.8 + 0.1,
+        "sky": torch.randn(batch, 1, height, width, dtype=torch.float64, generator=generator(10)),
         "g0": torch.randn(batch, 2, h, w, dtype=torch.float64, generator=generator(8)),
         "g1": torch.randn(batch, 2, -(-h // 2), -(-w // 2), dtype=torch.float64, generator=generator(9)),
     }
@@ -335,10 +337,13 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
         log_depth=torch.zeros(1),
         median=torch.ones(1),
         info=None,  # type: ignore[arg-type]
+        sky=leaves["sky"],
     )
 
 
-ALL_TERMS = LossConfig({"l1_log": 1.0, "laplace_init": 1.0, "laplace_log": 1.0, "gradient_matching_log": 1.0})
+ALL_TERMS = LossConfig(
+    {"l1_log": 1.0, "laplace_init": 1.0, "laplace_log": 1.0, "gradient_matching_log": 1.0, "sky": 1.0}
+)
 
 
 def total(prediction: Prediction, truth: Tensor, sparse: Tensor, config: LossConfig) -> dict[str, Tensor]:
@@ -430,3 +435,14 @@ def test_total_without_any_weight_is_refused() -> None:
         total(make_prediction(make_leaves()), truth, truth, LossConfig(dict.fromkeys(TERM_NAMES, 0.0)))
     with pytest.raises(ConfigError, match="no loss 'l3'"):
         LossConfig({"l3": 1.0})
+
+
+def test_sky_entropy_counts_sky_and_known_depth_only() -> None:
+    logit = torch.tensor([[[[5.0, -5.0, 5.0, -5.0]]]], requires_grad=True)
+    sky, depth = torch.tensor([[[[True, False, False, False]]]]), torch.tensor([[[[0.0, 2.0, 2.0, 0.0]]]])
+    value = losses.sky_entropy(logit, sky, depth)
+    right, wrong = math.log1p(math.exp(-5)), 5 + math.log1p(math.exp(-5))
+    assert value.item() == pytest.approx((2 * right + wrong) / 3, rel=1e-5)
+    value.sum().backward()
+    assert logit.grad is not None
+    assert logit.grad[0, 0, 0, 3] == 0  # neither sky nor known depth

@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import load_network
-from omnidc.network.legacy.compact import CompactNetwork
+from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.networks import build_network, export, freeze, initialize
 
@@ -40,11 +40,11 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
 
 
 def test_training_goes_on_from_weights_without_a_part_that_begins_without_effect(tmp_path: Path) -> None:
-    older = NetworkConfig("compact", {**SMALL, "detail": False})
+    older = NetworkConfig("legacy", {**SMALL, "detail": False})
     before = build_network(older).eval()
     export(before, older, tmp_path / "older.safetensors", {})
-    now = build_network(NetworkConfig("compact", SMALL)).eval()
-    initialize(now, NetworkConfig("compact", SMALL, init_checkpoint=str(tmp_path / "older.safetensors")))
+    now = build_network(NetworkConfig("legacy", SMALL)).eval()
+    initialize(now, NetworkConfig("legacy", SMALL, init_checkpoint=str(tmp_path / "older.safetensors")))
     image, sparse = torch.rand(1, 3, 64, 64), torch.zeros(1, 1, 64, 64)
     sparse[..., 3::8, 3::8] = 1 + torch.rand(1, 1, 8, 8)
     with torch.no_grad():
@@ -72,9 +72,9 @@ def test_networks_that_are_none_are_refused() -> None:
 
 def test_frozen_parameters_are_not_trained_and_unknown_ones_are_refused() -> None:
     network = build_network(NetworkConfig("compact", SMALL))
-    freeze(network, ["encoder.stem", "encoder.blocks.0."])
+    freeze(network, ["trunk.encoder.stem", "trunk.encoder.blocks.0."])
     still = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
     assert still
-    assert all(name.startswith(("encoder.stem", "encoder.blocks.0.")) for name in still)
+    assert all(name.startswith(("trunk.encoder.stem", "trunk.encoder.blocks.0.")) for name in still)
     with pytest.raises(ConfigError, match="no parameter that begins with 'nothing'"):
         freeze(network, ["nothing"])

@@ -23,8 +23,9 @@ from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.training import data, trainer
 from omnidc.training import losses as losses_module
 from omnidc.training.config import TrainConfig, load_config, read_run, to_tables
-from omnidc.training.distributed import ProcessGroup, has_unused_parameters
+from omnidc.training.distributed import ProcessGroup
 from omnidc.training.logger import StepRecord
+from omnidc.training.loss_module import LossModule, has_unused_parameters
 from omnidc.training.networks import export, freeze
 from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
@@ -300,7 +301,7 @@ def test_sources_are_opened_once_before_the_first_step(shard: Path, tmp_path: Pa
 def test_unused_parameters_are_searched_for_only_if_there_are(shard: Path) -> None:
     network = TinyNetwork()
     calls = network.calls.clone()
-    module = trainer.LossModule(network, tiny_config(shard).loss)
+    module = LossModule(network, tiny_config(shard).loss)
     assert has_unused_parameters(module, (32, 48), torch.device("cpu"))
     freeze(network, ["unused"])
     assert not has_unused_parameters(module, (32, 48), torch.device("cpu"))
@@ -338,6 +339,9 @@ def test_recipe_and_metadata_say_how_the_weights_were_made(tmp_path: Path) -> No
     (folder / "manifest.json").write_text(json.dumps({**generator, "shards": []}))
     run = tmp_path / "run"
     train(tiny_config(folder, "schedule.steps=2"), run, quiet=True)
+    again = tmp_path / "again"
+    train(tiny_config(folder, "schedule.steps=2"), again, quiet=True)
+    assert (again / "last.safetensors").read_bytes() == (run / "last.safetensors").read_bytes()
     recipe = json.loads((run / "recipe.json").read_text())
     assert recipe["settings"]["seed"] == 3
     assert recipe["sources"]["planes"]["generator"] == generator

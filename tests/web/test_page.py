@@ -19,7 +19,7 @@ httpx = pytest.importorskip("httpx")
 
 from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
 from omnidc.pipeline import Completion, make_frame  # noqa: E402
-from omnidc.web.view import assumed_camera, disturb, interpolated  # noqa: E402
+from omnidc.web.view import assumed_camera, corrupt_points, interpolated  # noqa: E402
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def view_of(sparse: Any) -> Any:
 def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> None:
     before = set(np.flatnonzero(sparse))
     for keep in (0.8, 0.5, 0.1, 0.0):
-        given, planted = disturb(view_of(sparse), keep, 0)
-        assert planted == 0
+        given, num_outliers = corrupt_points(view_of(sparse), keep, 0)
+        assert num_outliers == 0
         now = set(np.flatnonzero(given.sparse))
         assert now <= before
         assert len(now) == np.ceil(keep * (sparse > 0).sum() - 1e-6)
@@ -175,9 +175,9 @@ def test_thinning_takes_points_away_and_never_exchanges_them(sparse: Any) -> Non
 
 
 def test_outliers_hit_the_share_that_was_asked_for(sparse: Any) -> None:
-    given, planted = disturb(view_of(sparse), 1, 0.3)
+    given, num_outliers = corrupt_points(view_of(sparse), 1, 0.3)
     wrong = (given.sparse != sparse).sum()
-    assert planted == wrong
+    assert num_outliers == wrong
     assert 0.2 < wrong / (sparse > 0).sum() < 0.4
     np.testing.assert_array_equal(given.sparse > 0, sparse > 0)
 
@@ -204,3 +204,34 @@ def test_the_assumed_camera_sees_the_angle_that_was_typed() -> None:
     camera = assumed_camera((100, 200), 90)
     np.testing.assert_allclose(camera[0, 0], 100)
     assert (camera[0, 2], camera[1, 2]) == (99.5, 49.5)
+
+
+@pytest.mark.parametrize("prefix", ["", "/depth"], ids=["stripped", "kept"])
+def test_page_behind_a_proxy_finds_everything(client_of: Any, room: Any, prefix: str) -> None:
+    """A proxy may strip the prefix from paths or keep it; the page's own addresses are relative."""
+    client = client_of(root_path="/depth", allowed_hosts=("depth.example",))
+    headers = {"Host": "depth.example", "Origin": "https://depth.example"}
+    page = client.get(f"{prefix}/", headers=headers)
+    assert page.status_code == 200
+    assert 'src="/' not in page.text
+    assert 'href="/' not in page.text
+    for path in ("static/app.js", "static/style.css", "page/info", "openapi.json", "healthz"):
+        assert client.get(f"{prefix}/{path}", headers=headers).status_code == 200, path
+    script = client.get(f"{prefix}/static/app.js", headers=headers).text
+    assert '"/page' not in script
+    assert "`/page" not in script
+    assert client.post(f"{prefix}/v1/complete", files=room, headers=headers).status_code == 200
+    assert client.get(f"{prefix}/healthz", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_page_words_name_no_options_of_the_command_line() -> None:
+    from omnidc.errors import InputError
+    from omnidc.web.page import page_words
+
+    with pytest.raises(InputError) as caught:
+        make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((4, 4), np.float32))
+    assert "--" in str(caught.value)
+    assert "--" not in page_words(str(caught.value))
+    odd = make_frame(np.zeros((8, 8, 3), np.uint8), np.full((8, 8), 900, np.float32))
+    assert any("--" in sentence for sentence in odd.warnings)
+    assert not any("--" in page_words(sentence) for sentence in odd.warnings)

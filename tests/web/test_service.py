@@ -107,7 +107,7 @@ def test_options_are_those_of_the_library(client_of: Any, room: Any) -> None:
     ],
 )
 def test_the_accept_header_chooses(accept: str | None, kind: str) -> None:
-    from omnidc.web.answers import MEDIA_TYPES, negotiate
+    from omnidc.web.responses import MEDIA_TYPES, negotiate
 
     assert MEDIA_TYPES[negotiate(accept)][0] == kind
 
@@ -122,11 +122,12 @@ def test_neighbours(client_of: Any, room: Any) -> None:
     client.post("/v1/complete", files=room)
     client.post("/v1/complete", files={"image": ("a.txt", b"hello")})
     metrics = client.get("/metrics").text
-    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="200"} 1' in metrics
-    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="422"} 1' in metrics
-    assert "omnidc_model_seconds_count 1" in metrics
-    assert "omnidc_queue_waiting 0" in metrics
-    for path in ("/", "/docs", "/redoc", "/static/app.js", "/page/info"):
+    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="200"} 1.0' in metrics
+    assert 'omnidc_requests_total{method="POST",route="/v1/complete",status="422"} 1.0' in metrics
+    assert "omnidc_model_seconds_count 1.0" in metrics
+    assert "omnidc_queue_waiting 0.0" in metrics
+    assert "/v1/complete" in client.get("/").text
+    for path in ("/docs", "/redoc", "/static/app.js", "/page/info"):
         assert client.get(path).status_code == 404
 
 

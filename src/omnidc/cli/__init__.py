@@ -7,7 +7,9 @@ A module of this package only declares commands; what a command needs it imports
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -50,6 +52,8 @@ def _current_option(word: str, known: set[str]) -> str:
     return f"{new}{equals}{value}"
 
 
+DEBUG = "OMNIDC_DEBUG"  # environment variable: errors of the input with their tracebacks
+
 app = typer.Typer(
     name="omnidc",
     cls=Commands,
@@ -61,7 +65,18 @@ app = typer.Typer(
 )
 
 # Each module has `register(app)`; the order is the order of `omnidc --help`.
-COMMANDS: tuple[str, ...] = ("complete", "sensors", "web", "evaluate", "train", "scenes", "data", "convert")
+COMMANDS: tuple[str, ...] = (
+    "complete",
+    "sensors",
+    "doctor",
+    "splat",
+    "web",
+    "evaluate",
+    "train",
+    "scenes",
+    "data",
+    "convert",
+)
 
 
 def _print_version(value: bool) -> None:
@@ -77,8 +92,10 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
 ) -> None:
-    pass
+    if debug:
+        os.environ[DEBUG] = "1"
 
 
 for _module in COMMANDS:
@@ -92,6 +109,8 @@ def main() -> None:
     try:
         app()
     except OmnidcError as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
         typer.echo(f"omnidc: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -13,7 +13,10 @@ from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
     from omnidc.frame import Frame, FrameSource, LazyFrames
-    from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline import Completion, DepthCompleter, Sink
+
+
+VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,9 @@ class RunOptions(ModelOptions):
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
+    verify: bool = field(
+        default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
+    )
 
 
 def complete_all(
@@ -72,8 +78,9 @@ def complete_all(
     if not todo:
         sink.close()
         return
-    completer = prior_completer(load_model(chosen.model, chosen.device), chosen.prior)
-    printer = Printer()
+    model = load_model(chosen.model, chosen.device)
+    completer = prior_completer(model, chosen.prior)
+    printer = Printer(model if chosen.verify else None)
     try:
         report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
     finally:
@@ -92,7 +99,8 @@ def complete_all(
 class Printer:
     """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
 
-    def __init__(self) -> None:
+    def __init__(self, doctor: DepthCompleter | None = None) -> None:
+        self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd
 
@@ -118,6 +126,10 @@ class Printer:
         if self.is_first or new:
             self.say(f"result: {describe_result(completion)}")
         self.is_first = False
+        if self.doctor is not None and frame.measurements().any():
+            from omnidc.diagnose import as_lines, diagnose
+
+            self.say("\n".join(as_lines(diagnose(frame, self.doctor, folds=VERIFY_FOLDS))))
         self.bar.update(1)
 
     def skipped(self, name: str) -> None:

@@ -40,7 +40,9 @@ def render(
     workers: Annotated[int, typer.Option("--workers", help="Processes, about 1 GB each; one per free core.")] = 1,
     views: Annotated[int, typer.Option("--views", help="Views of each scene.")] = 3,
     samples: Annotated[int, typer.Option("--samples", help="Light paths per pixel before denoising.")] = 4,
-    scenes_per_shard: Annotated[int, typer.Option("--scenes-per-shard", help="Scenes in one file.")] = 24,
+    scenes_per_shard: Annotated[
+        int | None, typer.Option("--scenes-per-shard", help="Scenes in one file; default 24, with --multiview 1.")
+    ] = None,
     world: Annotated[
         list[str] | None, typer.Option("--worlds", help="Only this world (may be given several times or with commas).")
     ] = None,
@@ -49,6 +51,14 @@ def render(
     wide_driving: Annotated[
         float, typer.Option("--wide-driving", help="Share of driving views in the shape of 1242x375, as many pixels.")
     ] = 0.5,
+    multiview: Annotated[
+        float,
+        typer.Option(
+            "--multiview",
+            help="Overlapping views of each scene with one lens and one exposure: the eyes' spread around an anchor "
+            "view as a share of its depth, such as 0.35 (much overlap) or 0.8 (little).",
+        ),
+    ] = 0.0,
 ) -> None:
     """Render frames with exact depth, normals, sky and intrinsics into shards. Ctrl-C stops; the same call goes on."""
     import signal
@@ -69,11 +79,12 @@ def render(
         height=height,
         views=views,
         samples=samples,
-        scenes_per_shard=scenes_per_shard,
+        scenes_per_shard=scenes_per_shard if scenes_per_shard is not None else (1 if multiview else 24),
         worlds=check_worlds(names) if names else (),
         assets=None if assets is None else str(assets.resolve()),
         copyleft=with_copyleft,
         wide_driving=wide_driving,
+        multiview=multiview,
     )
     sources = describe_assets(settings)
     with tqdm(total=count, unit="frame", smoothing=0.05) as bar:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnidc.pipeline.sinks import ExportSink, FolderSink
     from omnidc.sensors.colmap import ColmapModel
 
-EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap")
+EXPORTS = ("nerfstudio", "dn-splatter", "inria", "colmap", "colmap-dense-points")
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
 AllowEmpty = Annotated[
@@ -80,14 +80,22 @@ def colmap(
     run_sfm: Annotated[
         bool, typer.Option("--run-sfm", help="Make the model first, from the photographs; MODEL is its new folder.")
     ] = False,
+    sequential: Annotated[
+        bool, typer.Option("--sequential", help="With --run-sfm: match neighbours in the order of names, for video.")
+    ] = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
+    from omnidc.errors import ConfigError
     from omnidc.sensors.colmap import Filters, open_model
     from omnidc.sensors.colmap import run_sfm as structure_from_motion
 
     if run_sfm:
-        model_folder = structure_from_motion(images, model_folder, lambda text: typer.echo(f"sfm: {text}"))
+        model_folder = structure_from_motion(
+            images, model_folder, lambda text: typer.echo(f"sfm: {text}"), sequential=sequential
+        )
+    elif sequential:
+        raise ConfigError("--sequential is an option of --run-sfm; give both, or neither.")
     filters = Filters(min_track, max_error, observed_only, occlusion_window)
     model = open_model(model_folder, images, filters, run.mask)
     _run(model.source(), output, options, write, run, allow_empty, exports, model)

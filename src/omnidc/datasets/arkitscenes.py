@@ -26,7 +26,7 @@ from omnidc.datasets.resample import resize_camera, resize_image, resize_nearest
 from omnidc.datasets.source import Frames, choose, first_folder, need_entries, need_file, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 SIZE = (480, 640)
 
@@ -48,7 +48,7 @@ def open_frames(root: Path, *, split: str = "Validation", native: bool = False, 
 
 def read_sky(path: Path) -> dict[str, str]:
     """Video to sky direction: Up, Down, Left, Right or NA."""
-    with broken_file(path, "table of sky directions"), path.open(encoding="utf-8-sig", newline="") as file:
+    with untrusted(path, "a table of sky directions"), path.open(encoding="utf-8-sig", newline="") as file:
         return {row["video_id"].strip(): row["sky_direction"].strip().capitalize() for row in csv.DictReader(file)}
 
 
@@ -63,7 +63,7 @@ def read_frame(root: Path, native: bool, sensor: bool, entry: tuple[Path, bool])
     K = None
     pincam = video / "wide_intrinsics" / f"{depth_path.stem}.pincam"
     if pincam.is_file():
-        with broken_file(pincam, "camera file"):
+        with untrusted(pincam, "a camera file"):
             width, height, fx, fy, cx, cy = read_numbers(pincam, "a camera file")
         K = resize_camera(camera(fx, fy, cx, cy), (int(height), int(width)), full)
     size = full if native else SIZE

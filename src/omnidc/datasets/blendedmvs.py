@@ -19,7 +19,7 @@ import numpy.typing as npt
 from omnidc.datasets.decode import read_depth, read_image, read_lines, valid
 from omnidc.datasets.source import Frames, need_entries, nested, safe_name
 from omnidc.frame import Frame, Unit
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 
 def open_frames(root: Path) -> Frames:
@@ -36,7 +36,7 @@ def open_frames(root: Path) -> Frames:
 def read_camera(path: Path) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """(intrinsics [3, 3], pose [4, 4] camera to world) of an MVSNet camera file."""
     lines = read_lines(path, "a camera file")
-    with broken_file(path, "camera file"):
+    with untrusted(path, "a camera file"):
         extrinsic, intrinsic = lines.index("extrinsic"), lines.index("intrinsic")
         world_to_camera = np.array([[float(w) for w in line.split()] for line in lines[extrinsic + 1 : extrinsic + 5]])
         K = np.array([[float(w) for w in line.split()] for line in lines[intrinsic + 1 : intrinsic + 4]])

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
 
 from omnidc.datasets.source import need_file
 from omnidc.errors import FileError, MissingExtraError
 from omnidc.io.depth import CODECS
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import check_pixels, open_picture, untrusted
 
 Depth = npt.NDArray[np.float32]
 
@@ -25,18 +24,14 @@ Depth = npt.NDArray[np.float32]
 def read_image(path: Path) -> npt.NDArray[np.uint8]:
     """An RGB picture, uint8 [H, W, 3]. The orientation tag is ignored: depth maps follow the stored pixels."""
     need_file(path, "an image")
-    with broken_file(path, "image"):
-        try:
-            with Image.open(path) as picture:
-                return np.asarray(picture.convert("RGB"))
-        except UnidentifiedImageError:
-            raise ValueError("unknown picture format") from None
+    with open_picture(path, "an image") as picture:
+        return np.asarray(picture.convert("RGB"))
 
 
 def image_size(path: Path) -> tuple[int, int]:
     """(height, width) of a picture without decoding it."""
     need_file(path, "an image")
-    with broken_file(path, "image"), Image.open(path) as picture:
+    with open_picture(path, "an image") as picture:
         return picture.height, picture.width
 
 
@@ -50,7 +45,7 @@ def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
     suffix = path.suffix.lower()
     if suffix not in CODECS:
         raise FileError(f"{path} is not a depth map we can read: use {', '.join(CODECS)}.")
-    with broken_file(path, CODECS[suffix].name):
+    with untrusted(path, f"a {CODECS[suffix].name} file"):
         values = CODECS[suffix].read(path).values
         if values.ndim == 3 and 1 in (values.shape[0], values.shape[2]):
             values = values.squeeze(2 if values.shape[2] == 1 else 0)
@@ -62,7 +57,7 @@ def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
 def read_grey(path: Path) -> Depth:
     """A grey PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole metres."""
     need_file(path, "a grey PNG")
-    with broken_file(path, "grey PNG"), Image.open(path) as picture:
+    with open_picture(path, "a grey PNG") as picture:
         values = np.asarray(picture)
         if values.ndim != 2:
             raise ValueError("it is a colour picture")
@@ -73,10 +68,12 @@ def read_h5(path: Path, *keys: str) -> tuple[npt.NDArray[Any], ...]:
     """The arrays called `keys` of an HDF5 file, as stored."""
     need_file(path, "an HDF5 file")
     h5py = _package("h5py", "data", "Reading HDF5 files")
-    with broken_file(path, "HDF5 file"), h5py.File(path, "r") as file:
+    with untrusted(path, "an HDF5 file"), h5py.File(path, "r") as file:
         missing = [key for key in keys if key not in file]
         if missing:
             raise ValueError(f"it has no array {missing[0]!r}")
+        for key in keys:
+            check_pixels(int(file[key].size), 1, path)
         return tuple(np.asarray(file[key][()]) for key in keys)
 
 
@@ -88,7 +85,7 @@ def read_raw(path: Path, height: int, width: int) -> Depth:
             f"{path} has {path.stat().st_size} bytes, but a float32 map of {height}x{width} needs "
             f"{4 * height * width}: it is damaged or belongs to another image."
         )
-    with broken_file(path, "raw float32 depth map"):
+    with untrusted(path, "a raw float32 depth map"):
         return np.fromfile(path, "<f4").reshape(height, width).astype(np.float32)
 
 
@@ -103,7 +100,7 @@ def valid(depth: npt.NDArray[Any], low: float = 0.0, high: float = np.inf) -> De
 def read_lines(path: Path, why: str) -> list[str]:
     """The non-empty lines of a text file."""
     need_file(path, why)
-    with broken_file(path, "text file"):
+    with untrusted(path, "a text file"):
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
@@ -119,7 +116,7 @@ def read_columns(path: Path, columns: int, why: str) -> list[list[str]]:
 def read_numbers(path: Path, why: str) -> npt.NDArray[np.float64]:
     """All numbers of a small text file (a camera matrix), flat."""
     text = " ".join(read_lines(path, why)).replace(",", " ")
-    with broken_file(path, "list of numbers"):
+    with untrusted(path, "a list of numbers"):
         return np.array([float(word) for word in text.split()])
 
 

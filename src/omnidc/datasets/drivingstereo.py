@@ -21,7 +21,7 @@ from omnidc.datasets.decode import read_depth, read_image, read_lines, valid
 from omnidc.datasets.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 WEATHERS = ("sunny", "cloudy", "foggy", "rainy")
 
@@ -52,7 +52,7 @@ def read_camera(path: Path) -> npt.NDArray[np.float64]:
     for line in read_lines(path, "DrivingStereo's calibration"):
         key, _, values = line.partition(":")
         if key.strip() == "P_rect_101":
-            with broken_file(path, "calibration file"):
+            with untrusted(path, "a calibration file"):
                 return np.array([float(value) for value in values.split()]).reshape(3, 4)[:, :3].copy()
     raise FileError(f"{path} has no line P_rect_101: it is not DrivingStereo's calibration.")
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from omnidc.datasets.decode import Depth, camera, read_h5, read_image, valid
 from omnidc.datasets.source import Frames, choose, need_entries, need_file
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 CAMERAS = "metadata_camera_parameters.csv"
 IMAGES = "metadata_images_split_scene_v1.csv"
@@ -67,7 +67,7 @@ def open_frames(root: Path, *, split: str = "all") -> Frames:
 def read_lenses(path: Path) -> dict[str, tuple[float, float, float, float]]:
     """Scene name to lens, for scenes with an ordinary camera."""
     lenses = {}
-    with broken_file(path, "table of cameras"), path.open(encoding="utf-8-sig", newline="") as file:
+    with untrusted(path, "a table of cameras"), path.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
             m00, m02, m11, m12, m22 = (float(row[f"M_cam_from_uv_{ij}"]) for ij in ("00", "02", "11", "12", "22"))
             if abs(m00 - STANDARD_M00) <= 0.01 and abs(m22 + 1.0) <= 0.01:
@@ -76,7 +76,7 @@ def read_lenses(path: Path) -> dict[str, tuple[float, float, float, float]]:
 
 
 def _listed(path: Path, split: str) -> Iterator[tuple[str, str, int]]:
-    with broken_file(path, "list of images"), path.open(encoding="utf-8-sig", newline="") as file:
+    with untrusted(path, "a list of images"), path.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
             public = row["included_in_public_release"].strip().lower() == "true"
             if public and split in ("all", row["split_partition_name"]):

@@ -21,7 +21,7 @@ import scipy.io
 from omnidc.datasets.decode import read_lines, valid
 from omnidc.datasets.source import Frames, need_entries, need_file
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 
 def open_frames(root: Path, *, masks: bool = False) -> Frames:
@@ -32,7 +32,7 @@ def open_frames(root: Path, *, masks: bool = False) -> Frames:
 
 def read_frame(root: Path, masks: bool, name: str) -> Frame:
     path = need_file(root / "gt_depth" / f"{name}.mat", "an iBims-1 frame")
-    with broken_file(path, "MATLAB file"):
+    with untrusted(path, "a MATLAB file"):
         data = _struct(scipy.io.loadmat(path)["data"])
         image = np.ascontiguousarray(data["rgb"], dtype=np.uint8)
         depth = valid(data["depth"])

@@ -27,7 +27,7 @@ from omnidc.datasets.resample import crop_camera
 from omnidc.datasets.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 TEST_FRAMES = 749
 LINES = 64
@@ -76,7 +76,7 @@ def read_frame(lines: int, crop_top: int, image_path: Path) -> Frame:
         for what in ("velodyne_raw", "groundtruth_depth")
     )
     camera_path = folder / "intrinsics" / f"{image_path.stem}.txt"
-    with broken_file(camera_path, "camera matrix"):
+    with untrusted(camera_path, "a camera matrix"):
         K = crop_camera(read_numbers(camera_path, "a camera matrix").reshape(3, 3), crop_top, 0)
     sparse = valid(read_depth(sparse_path, 256.0))[crop_top:]
     truth = valid(read_depth(truth_path, 256.0))[crop_top:]

@@ -22,7 +22,7 @@ from omnidc.datasets.source import Frames, first_folder, need_entries, positive,
 from omnidc.errors import FileError
 from omnidc.frame import Frame, Unit
 from omnidc.io.depth import CODECS, read_depth
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".ppm", ".bmp", ".webp", ".tif", ".tiff")
 Entry = tuple[Path, Path, "Path | None"]
@@ -63,7 +63,7 @@ def _by_stem(folder: Path) -> dict[str, Path]:
 
 
 def _read_camera(path: Path) -> npt.NDArray[np.float64]:
-    with broken_file(path, "3x3 camera matrix"):
+    with untrusted(path, "a 3x3 camera matrix"):
         return read_numbers(path, "a camera matrix").reshape(3, 3)
 
 

@@ -21,7 +21,7 @@ from scipy.spatial.transform import Rotation
 from omnidc.datasets.decode import camera, read_depth, read_image, valid
 from omnidc.datasets.source import Frames, need_entries, nested, safe_name
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 MAX_DEPTH = 100.0
 # Columns: OpenCV's right, down and forward axes in the camera's north-east-down axes.
@@ -37,7 +37,7 @@ def open_frames(root: Path) -> Frames:
 @cache
 def read_poses(path: Path) -> npt.NDArray[np.float64]:
     """[N, 4, 4] camera to world, OpenCV camera axes."""
-    with broken_file(path, "list of poses"):
+    with untrusted(path, "a list of poses"):
         rows = np.loadtxt(path, ndmin=2)
         if rows.shape[1] != 7:
             raise ValueError(f"{rows.shape[1]} columns, not 7")

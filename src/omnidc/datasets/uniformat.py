@@ -26,7 +26,8 @@ from omnidc.datasets.decode import camera, valid
 from omnidc.datasets.source import Frames, need_entries, need_file, positive
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
-from omnidc.io.files import atomic_path, broken_file
+from omnidc.io.files import atomic_path
+from omnidc.io.untrusted import read_npz, untrusted
 
 KEYS = ("rgb", "dep", "gt", "K")
 # All that a pickled dict of arrays and numbers names besides numpy.ndarray and numpy.dtype. NumPy 1 and 2 keep the two
@@ -55,7 +56,7 @@ def open_frames(root: Path, *, scale: float = 1.0) -> Frames:
 
 def read_frame(scale: float, path: Path) -> Frame:
     need_file(path, "a frame")
-    with broken_file(path, "uniformat frame"):
+    with untrusted(path, "a uniformat frame"):
         data = _read_npz(path) if path.suffix == ".npz" else _read_npy(path)
         if "rgb" not in data:
             raise ValueError("it has no array 'rgb'")
@@ -85,8 +86,8 @@ def intrinsics(stored: npt.NDArray[Any] | None, path: Path) -> npt.NDArray[np.fl
 
 
 def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {key: archive[key] for key in KEYS if key in archive.files}
+    arrays = read_npz(path)
+    return {key: arrays[key].read() for key in KEYS if key in arrays}
 
 
 def _read_npy(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -19,7 +19,7 @@ from omnidc.datasets.decode import read_depth, read_image, read_lines, read_numb
 from omnidc.datasets.source import Frames, choose, first_folder, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 LISTS = ("image", "sparse_depth", "ground_truth", "intrinsics")
 
@@ -44,7 +44,7 @@ def locate(release: Path, listed: str) -> Path:
 
 def read_frame(release: Path, entry: tuple[str, str, str, str]) -> Frame:
     image, sparse, truth, intrinsics = (locate(release, listed) for listed in entry)
-    with broken_file(intrinsics, "camera matrix"):
+    with untrusted(intrinsics, "a camera matrix"):
         K = read_numbers(intrinsics, "a camera matrix").reshape(3, 3)
     return Frame(
         read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(truth, 256.0)), intrinsics=K,

@@ -8,7 +8,9 @@ of a method too.
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,7 @@ def find_method(name: str, untiled: bool = False) -> Method:
     if fusion:
         return fused(find_callable(fusion[1]), None if fusion[2] is None else find_method(fusion[2], untiled))
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
-        return find_callable(name)
+        return _own_method(name)
     if not Path(name).exists() and not _is_model(name):
         raise ConfigError(
             f"There is no method {name!r}: use a baseline ({', '.join(BASELINES)}), module:callable, the name of a "
@@ -76,6 +78,26 @@ def fused(mono: Callable[[Image], Any], completion: Method | None) -> Method:
         return fuse_completion(result, sparse, prior)
 
     return method
+
+
+def _own_method(name: str) -> Method:
+    """Return the user's `module:callable`; the current folder is importable, and its signature is checked."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    function = find_callable(name)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in function that does not say
+        return function
+    try:
+        signature.bind(None, None, None)
+    except TypeError as error:
+        raise ConfigError(
+            f"The method {name!r} takes {signature}, but it is called with image uint8 [H, W, 3], sparse float32 "
+            "[H, W] and intrinsics [3, 3] or None: define it as f(image, sparse, intrinsics)."
+        ) from error
+    return function
 
 
 def _is_model(name: str) -> bool:

@@ -46,7 +46,10 @@ def intrinsics_matrix(
     what: str,
 ) -> Array:
     """Return a checked 3×3 pinhole matrix; `what` names it in the message."""
-    matrix = np.asarray(values, dtype=np.float64)
+    try:
+        matrix = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no camera matrix: it holds a value that is no number.") from error
     if matrix.ndim == 1 and matrix.size in (9, 16):
         matrix = matrix.reshape(round(matrix.size**0.5), -1)
     try:
@@ -63,6 +66,25 @@ def scale_intrinsics(
     """Intrinsics of an image resized by (x, y). Centres at integers: u' = (u + ½)·x − ½."""
     S = np.array([[x, 0.0, 0.5 * x - 0.5], [0.0, y, 0.5 * y - 0.5], [0.0, 0.0, 1.0]])
     return S @ K
+
+
+def centered_crop(
+    K: Array,  # [3, 3], pixel centres at integers
+    size: tuple[int, int],  # height, width
+) -> tuple[int, int, int, int]:
+    """Return top, left, height and width of the largest crop with the principal point in its middle (to ¼ pixel)."""
+    found = []
+    for center, length in ((K[1, 2], size[0]), (K[0, 2], size[1])):
+        excess = round(2 * (center + 0.5) - length)  # pixels that the far side lacks
+        start, kept = max(0, excess), length - abs(excess)
+        if kept < length / 2:
+            raise InputError(
+                f"The principal point ({K[0, 2]:.0f}, {K[1, 2]:.0f}) lies far from the middle of {size[1]}x{size[0]} "
+                "pixels, so that centring would cut off more than half of the picture; use another export."
+            )
+        found.append((start, kept))
+    (top, height), (left, width) = found
+    return top, left, height, width
 
 
 def rays(shape: tuple[int, int], intrinsics: npt.NDArray[Any]) -> Array:

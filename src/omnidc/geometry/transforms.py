@@ -17,7 +17,10 @@ def rigid(
     what: str,
 ) -> Array:
     """Return `matrix` as a 4×4 rigid transform, or say why it is none. `what` names it in the message."""
-    values = np.asarray(matrix, dtype=np.float64)
+    try:
+        values = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be a 4x4 (or 3x4) matrix of numbers.") from error
     if values.size == 12:
         values = np.vstack([values.reshape(3, 4), [0.0, 0.0, 0.0, 1.0]])
     if values.size != 16:
@@ -62,7 +65,11 @@ def pose_from_quaternion(
     quaternion: Sequence[float],  # x, y, z, w
 ) -> Array:
     """Return the 4×4 camera-to-world matrix."""
-    x, y, z, w = np.asarray(quaternion, dtype=np.float64) / np.linalg.norm(quaternion)
+    values = np.asarray(quaternion, dtype=np.float64)
+    length = float(np.linalg.norm(values))
+    if values.shape != (4,) or len(position) != 3 or not 0 < length < np.inf or not np.isfinite(position).all():
+        raise InputError("A pose is a position (x y z) and a quaternion (x y z w) of finite numbers, not all 0.")
+    x, y, z, w = values / length
     pose = np.eye(4)
     pose[:3, :3] = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],

@@ -103,7 +103,24 @@ def integrate(
     and any number R ≥ 1 of resolutions. An image without any measurement of weight gets the solution of zero mean, and
     `info.anchored` says so. The backward pass stops by the same rule, or at `backward_xtol`: stochastic descent gains
     nothing from gradients that are more exact than its batches are representative.
+
+    A ramp of one measurement and a slope of 0.1 per column:
+
+    >>> import torch
+    >>> from omnidc.integrate import integrate
+    >>> slope = torch.zeros(1, 2, 3, 4)  # [B, 2, h, w]: channel 0 is x, channel 1 is y
+    >>> slope[:, 0, :, 1:] = 0.1
+    >>> observed, mask = torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4)
+    >>> mask[..., 0, 0] = 1  # log depth 0 in the upper left corner
+    >>> log_depth, info = integrate([slope], observed, mask)
+    >>> [round(float(x), 3) for x in log_depth[0, 0, 0]]
+    [0.0, 0.1, 0.2, 0.3]
     """
+    for name, value in (("observed", observed), ("mask", mask), ("gradients", [*gradients])):
+        for each in value if isinstance(value, list) else [value]:
+            if not isinstance(each, Tensor):
+                kind = type(each).__name__
+                raise InputError(f"{name} must hold tensors, not {kind}: wrap arrays with torch.from_numpy.")
     if observed.ndim != 4 or observed.shape[1] != 1 or mask.shape != observed.shape:
         raise InputError(
             f"observed and mask must both be [B, 1, h, w], not {list(observed.shape)} and {list(mask.shape)}."

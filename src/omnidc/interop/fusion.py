@@ -17,6 +17,9 @@ from omnidc.interop.views import PosedView, common_unit
 from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
 
+MAX_POINTS = 5_000_000  # pixels that are fused: about 2 GB at the peak
+DENSE_POINTS = 200_000  # of a model that splatting tools start from
+
 
 @dataclass
 class Cloud:
@@ -138,6 +141,37 @@ def voxel_downsample(
     return Cloud(
         mean(cloud.points), np.rint(mean(cloud.colors)).astype(np.uint8), normals.astype(np.float32), uncertainty
     )
+
+
+def stride_for(
+    views: list[PosedView],
+    max_points: int = MAX_POINTS,
+) -> int:
+    """Return the stride at which the pixels of all views are at most `max_points`, so that memory is bounded."""
+    total = sum(view.size[0] * view.size[1] for view in views)
+    return max(1, int(np.ceil((total / max_points) ** 0.5)))
+
+
+def downsample_to(cloud: Cloud, count: int, voxel: float) -> Cloud:
+    """Thin a cloud with growing voxels, from `voxel` on, until it has at most `count` points."""
+    while True:
+        thinned = voxel_downsample(cloud, voxel)
+        if len(thinned.points) <= count:
+            return thinned
+        voxel *= 1.3
+
+
+def dense_cloud(
+    views: list[PosedView],
+    count: int = DENSE_POINTS,
+    tolerance: float = 0.03,  # relative difference of depth that counts as agreement
+) -> tuple[Cloud, npt.NDArray[np.bool_]]:
+    """Return a cloud of at most `count` points that at least two other views confirm, and who sees them, [P, V]."""
+    cloud = fuse(views, tolerance, stride=stride_for(views))
+    if len(cloud.points):
+        cloud = downsample_to(cloud, count, pixel_size(views))
+    seen = [consistent_mask(cloud.points, view.depth(), view.intrinsics, view.pose, tolerance) for view in views]
+    return cloud, np.stack(seen, axis=1)
 
 
 def pixel_size(views: list[PosedView]) -> float:

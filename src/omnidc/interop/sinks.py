@@ -6,18 +6,22 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from omnidc.errors import ConfigError, InputError
 from omnidc.interop.colmap import write_dense
-from omnidc.interop.fusion import fuse, pixel_size, voxel_downsample, write_cloud
-from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
+from omnidc.interop.commands import training_command
+from omnidc.interop.fusion import dense_cloud, fuse, pixel_size, stride_for, voxel_downsample, write_cloud
+from omnidc.interop.gaussian_splatting import ordered_names, write_dn_splatter, write_inria
 from omnidc.interop.nerfstudio import write_nerfstudio
-from omnidc.interop.views import PosedView, posed_views
+from omnidc.interop.views import PosedView, place_images, posed_views
 from omnidc.pipeline.sinks import ExportSink, FolderSink, StoredFrame
-from omnidc.sensors.colmap import ColmapModel, write_pinhole_model
+from omnidc.sensors.colmap import ColmapModel, DensePoints, write_pinhole_model
 from omnidc.viz.orbit import turntable, write_turntable
 
 # What writes a tool's folder, and where in it the COLMAP model of the undistorted images belongs.
 COLMAP_EXPORTS: dict[str, tuple[Callable[[Path, list[PosedView]], None], str]] = {
+    "colmap-dense-points": (place_images, "sparse/0"),
     "inria": (write_inria, "sparse/0"),
     "dn-splatter": (write_dn_splatter, "colmap/sparse/0"),
     "colmap": (write_dense, "sparse"),
@@ -45,14 +49,29 @@ def _export(
     results: list[StoredFrame],
 ) -> None:
     views = posed_views(results)
+    dense = None if name == "colmap" else _dense_points(views)
     if model is None or name == "nerfstudio":
-        points, colors = (None, None) if model is None else model.colored_points()
+        clouds = [] if model is None else [model.colored_points()]
+        clouds += [] if dense is None else [(dense.points, dense.colors)]
+        points, colors = (np.concatenate(parts) for parts in zip(*clouds)) if clouds else (None, None)
         write_nerfstudio(folder, views, points, colors)
     else:
         write, place = COLMAP_EXPORTS[name]
         write(folder, views)
-        write_pinhole_model(model, folder / place, [view.source for view in views])
+        files = [view.source for view in views]
+        rename = ordered_names(views) if name == "dn-splatter" else None
+        write_pinhole_model(model, folder / place, files, centered=name == "inria", rename=rename, dense=dense)
     announce(f"wrote {folder} with {len(views)} images")
+    for line in training_command(name, folder):
+        announce(f"  {line}")
+
+
+def _dense_points(views: list[PosedView]) -> DensePoints | None:
+    """Return a thinned cloud of the results; None where fewer than three views can agree, or none does."""
+    if len(views) < 3:
+        return None
+    cloud, seen = dense_cloud(views)
+    return DensePoints(cloud.points, cloud.colors, seen, [view.source for view in views]) if len(seen) else None
 
 
 def fusion_sink(
@@ -76,18 +95,21 @@ def _fuse(
     from tqdm import tqdm
 
     views = posed_views(results)
+    stride = stride_for(views)
+    if stride > 1:
+        announce(f"note: every {stride}th pixel in both directions is fused, to bound memory and time")
     with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
 
         def step(name: str) -> None:
             bar.update(1)
 
-        cloud = fuse(views, tolerance, keep_flying_pixels=keep_flying_pixels, progress=step)
+        cloud = fuse(views, tolerance, stride=stride, keep_flying_pixels=keep_flying_pixels, progress=step)
     if not len(cloud.points):
         raise InputError(
             f"No point agrees in three views within {tolerance:.0%}; raise --fuse-tolerance or check the poses."
         )
-    share = len(cloud.points) / sum(view.size[0] * view.size[1] for view in views)
-    cloud = voxel_downsample(cloud, pixel_size(views))
+    share = len(cloud.points) / sum(-(-view.size[0] // stride) * -(-view.size[1] // stride) for view in views)
+    cloud = voxel_downsample(cloud, stride * pixel_size(views))
     write_cloud(path, cloud)
     upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
     write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))

@@ -62,6 +62,14 @@ def place_image(view: PosedView, folder: Path) -> None:
             shutil.copyfile(view.image, temporary)
 
 
+def place_images(folder: Path, views: list[PosedView]) -> None:
+    """Put the photographs of all views into `folder`/images."""
+    if not views:
+        raise InputError("There is no posed frame to export; a COLMAP model needs poses.")
+    for view in views:
+        place_image(view, folder / "images")
+
+
 def common_unit(views: list[PosedView]) -> Unit:
     """Return the unit that all views share."""
     units = {view.unit for view in views}

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.geometry.camera import check_intrinsics, intrinsics_matrix, scale_intrinsics
 from omnidc.geometry.transforms import Array, inverse, rigid
+from omnidc.io.untrusted import read_npy, read_text, untrusted
 
 
 @dataclass
@@ -31,6 +33,16 @@ class Calibration:
     distortion: Array | None = None  # OpenCV coefficients
     fisheye: bool = False
     image_size: tuple[int, int] | None = None  # width, height that K belongs to
+
+    def __post_init__(self) -> None:
+        if self.image_size is not None and min(self.image_size) < 1:
+            raise InputError(f"A calibration for {self.image_size[0]}x{self.image_size[1]} pixels is for no image.")
+        counts = (4,) if self.fisheye else (4, 5, 8, 12, 14)
+        if self.distortion is not None and self.distortion.size not in counts:
+            raise InputError(
+                f"A {'fisheye' if self.fisheye else 'pinhole'} camera has {' or '.join(map(str, counts))} distortion "
+                f"coefficients, not {self.distortion.size}."
+            )
 
     def for_image(self, shape: tuple[int, int]) -> Array:
         """Return K for an image of this height and width."""
@@ -45,22 +57,11 @@ class Calibration:
         return scale_intrinsics(self.K, x, y)
 
 
-def read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise FileError(f"There is no file {path}; check the path.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} cannot be read as text ({error}).") from error
-
-
 def read_matrix(path: Path) -> Array:
     """Return the numbers of a text file as a matrix."""
     rows = [line.replace(",", " ").split() for line in read_text(path).splitlines() if line.strip()]
-    try:
+    with untrusted(path, "a matrix of numbers, row by row", "write one row a line"):
         return np.array([[float(word) for word in row] for row in rows], dtype=np.float64)
-    except ValueError as error:
-        raise FileError(f"{path} should hold a matrix of numbers, row by row ({error}).") from error
 
 
 def read_table(path: Path) -> dict[str, Any]:
@@ -73,15 +74,13 @@ def read_table(path: Path) -> dict[str, Any]:
             raise MissingExtraError("pyyaml", "lidar", "Reading YAML (a .json works without)") from error
         # OpenCV writes a first line "%YAML:1.0" that YAML itself does not allow.
         text = "\n".join(line for line in text.splitlines() if not line.startswith("%YAML:"))
-        try:
+        if re.search(r"[\[{:,\s-][&*]\w", text):  # a few lines of references to references fill any memory
+            raise FileError(f"{path} uses YAML's anchors (& and *): write the values out.")
+        with untrusted(path, "valid YAML", "correct it"):
             table = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise FileError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
     else:
-        try:
+        with untrusted(path, "valid JSON", "correct it"):
             table = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise FileError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(table, dict):
         raise FileError(f"{path} should hold a table with names such as K and camera_from_lidar.")
     return table
@@ -89,7 +88,7 @@ def read_table(path: Path) -> dict[str, Any]:
 
 def parse_camera(table: dict[str, Any], path: Path) -> Calibration:
     """Return the camera that a table describes (without the other sensor)."""
-    try:
+    with untrusted(path, "a calibration", "correct the value"):
         if "K" in table:
             K = intrinsics_matrix(table["K"], f"K in {path}")
         elif all(name in table for name in ("fx", "fy", "cx", "cy")):
@@ -101,12 +100,6 @@ def parse_camera(table: dict[str, Any], path: Path) -> Calibration:
         distortion = np.asarray(table.get("distortion") or [], dtype=np.float64).ravel()
         size = table.get("image_size")
         image_size = (int(size[0]), int(size[1])) if size is not None else None
-    except (TypeError, IndexError) as error:
-        raise InputError(f"{path} holds a value of the wrong kind ({error}).") from error
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} holds a value that is no number ({error}).") from error
     model = str(table.get("model", "pinhole")).lower()
     if model not in ("pinhole", "fisheye"):
         raise InputError(f"{path} names the camera model {model!r}; only pinhole and fisheye are known.")
@@ -187,13 +180,14 @@ def kitti_raw(folder: Path, camera: int = 2) -> Calibration:
 
 def read_calibration(path: Path, sensor: str = "lidar", camera: int = 2) -> Calibration:
     """Read whatever calibration there is: JSON, YAML, KITTI object text, or a folder with KITTI raw's two files."""
-    if path.is_dir():
-        return kitti_raw(path, camera)
-    if path.suffix.lower() in (".json", ".yaml", ".yml"):
-        return sensor_calibration(path, sensor)
-    if path.name in ("calib_cam_to_cam.txt", "calib_velo_to_cam.txt"):
-        return kitti_raw(path.parent, camera)
-    return kitti_object(path, camera)
+    with untrusted(path, "a calibration file", "docs/bridges.md shows one"):
+        if path.is_dir():
+            return kitti_raw(path, camera)
+        if path.suffix.lower() in (".json", ".yaml", ".yml"):
+            return sensor_calibration(path, sensor)
+        if path.name in ("calib_cam_to_cam.txt", "calib_velo_to_cam.txt"):
+            return kitti_raw(path.parent, camera)
+        return kitti_object(path, camera)
 
 
 def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
@@ -201,18 +195,14 @@ def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
     path = Path(path)
     if not path.is_file():
         raise FileError(f"{path} does not exist; give --intrinsics as fx,fy,cx,cy or as a file.")
-    try:
+    with untrusted(path, "a camera", "write fx fy cx cy, nine numbers of a 3x3 matrix, or JSON with these names"):
         if path.suffix.lower() == ".npy":
-            values = np.load(path, allow_pickle=False)
+            values = read_npy(path)
         elif path.suffix.lower() == ".json":
-            values = _intrinsics_of_json(json.loads(path.read_text(encoding="utf-8")))
+            values = _intrinsics_of_json(json.loads(read_text(path)))
         else:
-            values = np.array([float(x) for x in path.read_text(encoding="utf-8").replace(",", " ").split()])
+            values = np.array([float(x) for x in read_text(path).replace(",", " ").split()])
             values = values.reshape({9: (3, 3), 16: (4, 4)}.get(values.size, (-1,)))
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise FileError(
-            f"{path} holds no camera: write fx fy cx cy, nine numbers of a 3x3 matrix, or JSON with these names."
-        ) from error
     return check_intrinsics(values)
 
 

@@ -6,6 +6,7 @@ the first pixel is (0.5, 0.5). `omnidc.sensors.colmap` reads users' own models; 
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from omnidc.errors import FileError
-from omnidc.io.files import broken_file
+from omnidc.io.untrusted import untrusted
 
 Array = npt.NDArray[np.float64]
 
@@ -25,7 +26,9 @@ Array = npt.NDArray[np.float64]
 MODELS = {
     0: ("SIMPLE_PINHOLE", 3), 1: ("PINHOLE", 4), 2: ("SIMPLE_RADIAL", 4), 3: ("RADIAL", 5), 4: ("OPENCV", 8),
     5: ("OPENCV_FISHEYE", 8), 6: ("FULL_OPENCV", 12), 7: ("FOV", 5), 8: ("SIMPLE_RADIAL_FISHEYE", 4),
-    9: ("RADIAL_FISHEYE", 5), 10: ("THIN_PRISM_FISHEYE", 12),
+    9: ("RADIAL_FISHEYE", 5), 10: ("THIN_PRISM_FISHEYE", 12), 11: ("RAD_TAN_THIN_PRISM_FISHEYE", 16),
+    12: ("SIMPLE_DIVISION", 4), 13: ("DIVISION", 5), 14: ("SIMPLE_FISHEYE", 3), 15: ("FISHEYE", 4), 16: ("EUCM", 6),
+    17: ("EQUIRECTANGULAR", 2),
 }  # fmt: skip
 
 
@@ -58,10 +61,10 @@ class Model:
 
 def read_model(folder: Path) -> Model:
     """Read the text or binary model in `folder`."""
-    if (folder / "images.txt").is_file():
-        suffix, read_cameras, read_views, read_points = ".txt", _cameras_txt, _views_txt, _points_txt
-    elif (folder / "images.bin").is_file():
+    if (folder / "cameras.bin").is_file():  # COLMAP, too, prefers the binary files where there are both
         suffix, read_cameras, read_views, read_points = ".bin", _cameras_bin, _views_bin, _points_bin
+    elif (folder / "cameras.txt").is_file():
+        suffix, read_cameras, read_views, read_points = ".txt", _cameras_txt, _views_txt, _points_txt
     else:
         raise FileError(f"{folder} holds no COLMAP model: expected cameras, images and points3D as .txt or .bin.")
     parts: list[Any] = []
@@ -69,9 +72,15 @@ def read_model(folder: Path) -> Model:
         path = folder / f"{stem}{suffix}"
         if not path.is_file():
             raise FileError(f"The file {path} is missing: a COLMAP model has cameras, images and points3D.")
-        with broken_file(path, "part of a COLMAP model"):
+        with untrusted(path, "part of a COLMAP model"):
             parts.append(read(path))
-    return Model(*parts)
+    model = Model(*parts)
+    for view in model.views.values():
+        if view.camera not in model.cameras:
+            raise FileError(f"The COLMAP model in {folder} lacks the camera of its image {view.name!r}: copy it again.")
+        if not all(point in model.points for point in view.points.tolist()):
+            raise FileError(f"The COLMAP model in {folder} lacks points of its image {view.name!r}: copy it again.")
+    return model
 
 
 def project(camera: Camera, points: Array) -> Array:
@@ -161,6 +170,12 @@ def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
     return struct.unpack(layout, file.read(struct.calcsize(layout)))
 
 
+def _check_end(file: BinaryIO) -> None:
+    """A file whose records end before or after its bytes was cut, or a record's length is wrong."""
+    if file.tell() != os.fstat(file.fileno()).st_size:
+        raise ValueError("its records do not end where the file ends")
+
+
 def _cameras_bin(path: Path) -> dict[int, Camera]:
     cameras = {}
     with path.open("rb") as file:
@@ -168,6 +183,7 @@ def _cameras_bin(path: Path) -> dict[int, Camera]:
             identity, model, width, height = _unpack(file, "iiQQ")
             name, count = MODELS[model]
             cameras[identity] = Camera(name, width, height, np.array(_unpack(file, f"{count}d")))
+        _check_end(file)
     return cameras
 
 
@@ -183,18 +199,22 @@ def _views_bin(path: Path) -> dict[str, View]:
                     raise ValueError("it ends too early")
                 letters += letter
             count = _unpack(file, "Q")[0]
-            data = file.read(count * feature.itemsize)
-            features = np.frombuffer(data, feature, count)
+            if count * feature.itemsize > os.fstat(file.fileno()).st_size:
+                raise ValueError(f"{count} features of one image")
+            features = np.frombuffer(file.read(count * feature.itemsize), feature, count)
             name = letters.decode()
             views[name] = _view(name, camera, pose[:4], pose[4:], features["point"], features["xy"])
+        _check_end(file)
     return views
 
 
 def _points_bin(path: Path) -> dict[int, Array]:
     points = {}
     with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
         for _ in range(_unpack(file, "Q")[0]):
             identity, *position, _, _, _, _, track = _unpack(file, "Q3d3BdQ")
-            file.seek(8 * track, 1)
+            file.seek(min(8 * track, size + 1), 1)
             points[identity] = np.array(position)
+        _check_end(file)
     return points

@@ -10,8 +10,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ import numpy.typing as npt
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Unit
 from omnidc.io.files import atomic_path
+from omnidc.io.untrusted import check_exr, check_pixels, open_picture, read_npy, read_npz, untrusted
 
 Array = npt.NDArray[Any]
 StrPath = str | os.PathLike[str]
@@ -64,15 +63,7 @@ class Codec:
 
 
 def _read_npy(path: Path) -> Raw:
-    with path.open("rb") as stream:
-        try:
-            return Raw(np.lib.format.read_array(stream, allow_pickle=False))
-        except ValueError as error:
-            if "allow_pickle" not in str(error) and "Object arrays" not in str(error):
-                raise
-            raise FileError(
-                f"{path} holds Python objects, not a depth map: save the map alone with numpy.save(path, depth)."
-            ) from error
+    return Raw(read_npy(path))
 
 
 def _write_npy(path: Path, depth: Array, scale: float) -> None:
@@ -81,12 +72,12 @@ def _write_npy(path: Path, depth: Array, scale: float) -> None:
 
 
 def _read_npz(path: Path) -> Raw:
-    with np.load(path, allow_pickle=False) as archive:
-        names = archive.files
-        name = "depth" if "depth" in names else names[0] if len(names) == 1 else None
-        if name is None:
-            raise FileError(f"{path} holds the arrays {', '.join(names) or '(none)'}: name the depth map 'depth'.")
-        return Raw(archive[name])
+    arrays = read_npz(path)
+    name = "depth" if "depth" in arrays else next(iter(arrays)) if len(arrays) == 1 else None
+    if name is None:
+        names = ", ".join(arrays)[:200] or "(none)"
+        raise FileError(f"{path} holds the arrays {names}: name the depth map 'depth'.")
+    return Raw(arrays[name].read())
 
 
 def _write_npz(path: Path, depth: Array, scale: float) -> None:
@@ -97,22 +88,24 @@ def _write_npz(path: Path, depth: Array, scale: float) -> None:
 
 def _read_picture(path: Path) -> Raw:
     """PNG and TIFF through Pillow, which (unlike OpenCV) refuses truncated files."""
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with Image.open(path) as picture:
-            picture.load()
-            mode = picture.mode
-            text = str(picture.info.get(SCALE_KEY, ""))
-            values = np.asarray(picture)
+    with open_picture(path, "a 16-bit PNG or TIFF", ("PNG", "TIFF")) as picture:
+        picture.load()
+        mode = picture.mode
+        text = str(picture.info.get(SCALE_KEY, ""))
+        values = np.asarray(picture)
     if mode not in ("F", "I") and not mode.startswith("I;16"):
         kind = "an 8-bit grey picture" if mode in ("L", "1") else "a colour picture"
         raise InputError(
             f"{path} is {kind}, which cannot hold depth: give the original depth as 16-bit PNG, npy, npz, EXR, PFM "
             "or TIFF (a colour-mapped preview cannot be turned back)."
         )
-    return Raw(values, float(text) if re.fullmatch(r"\d+(\.\d+)?", text) and float(text) > 0 else None)
+    return Raw(values, _stored_scale(text))
+
+
+def _stored_scale(text: str) -> float | None:
+    """The scale that a PNG carries; None where it carries none, or a number that cannot be one."""
+    scale = float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else 0.0
+    return scale if 1e-6 <= scale <= 1e9 else None
 
 
 def _write_png(path: Path, depth: Array, scale: float) -> None:
@@ -137,6 +130,7 @@ def _write_tiff(path: Path, depth: Array, scale: float) -> None:
 def _read_exr(path: Path) -> Raw:
     import OpenEXR
 
+    check_exr(path)
     with OpenEXR.File(str(path), separate_channels=True) as file:
         channels = {name: np.array(channel.pixels) for name, channel in file.channels().items()}
     for name in ("Z", "Y", "depth", "depth.Z", "D", "V"):
@@ -172,6 +166,7 @@ def _read_pfm(path: Path) -> Raw:
     if header[1] == b"PF":
         raise InputError(f"{path} is a colour PFM, not a depth map: give one with a single channel (Pf).")
     width, height = int(header[2]), int(header[3])
+    check_pixels(width, height, path)
     values = np.frombuffer(data, "<f4" if float(header[4]) < 0 else ">f4", width * height, header.end())
     return Raw(values.reshape(height, width)[::-1])
 
@@ -228,14 +223,8 @@ def _read_raw(path: Path) -> Raw:
         raise FileError(
             f"{path} is not a depth file that is known here ({_suffixes()}): convert it, or give the right file."
         )
-    try:
+    with untrusted(path, f"a {codec.name} file", "export it again"):
         return codec.read(path)
-    except (FileError, InputError):
-        raise
-    except PermissionError as error:
-        raise FileError(f"{path} cannot be read: permission denied.") from error
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
-        raise FileError(f"{path} is damaged, truncated or not a {codec.name} file: export it again.") from error
 
 
 def as_map(values: Array, name: str) -> Array:
@@ -257,7 +246,7 @@ def as_map(values: Array, name: str) -> Array:
 
 
 def clean_depth(values: Array, scale: float, name: str) -> tuple[npt.NDArray[np.float32], int]:
-    """Divide by the scale; NaN and infinite values become 0 and are counted; negative ones are an error."""
+    """Divide by the scale; NaN, infinite and subnormal values become 0 and are counted; negative ones are an error."""
     finite = np.isfinite(values)
     negative = finite & (values < 0)
     if negative.any():
@@ -268,7 +257,8 @@ def clean_depth(values: Array, scale: float, name: str) -> tuple[npt.NDArray[np.
         )
     with np.errstate(over="ignore"):  # float64 beyond float32's range becomes infinite, which the next line catches
         depth = np.where(finite, values / scale, 0).astype(np.float32)
-    finite &= np.isfinite(depth)
+    # Subnormal numbers carry few digits: their logarithm would be wrong.
+    finite &= np.isfinite(depth) & ((values == 0) | (depth >= np.finfo(np.float32).tiny))
     depth[~finite] = 0
     return depth, int(depth.size - finite.sum())
 

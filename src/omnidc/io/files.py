@@ -1,4 +1,4 @@
-"""Writing files so that none is ever seen half-written; damaged files as one sentence."""
+"""Writing files so that none is ever seen half-written, not even after a power cut."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from omnidc.errors import FileError, OmnidcError
+from omnidc.errors import FileError
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str], durable: bool = False) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` with the same suffix; rename it to `path` when the block ends well.
 
     When the block raises, the temporary file is removed and an older `path` stays as it was. A folder that is
-    missing is created. Failures of the file system (no permission, disk full) become a `FileError`. `durable`: the
-    content is on the disk before the rename, and the rename before this returns, whatever the power supply does.
+    missing is created. Failures of the file system (no permission, disk full) become a `FileError`. The content is
+    on the disk before the rename, and the rename before this returns, whatever the power supply does.
     """
     target = Path(path)
     temporary: Path | None = None
@@ -33,11 +33,9 @@ def atomic_path(path: str | os.PathLike[str], durable: bool = False) -> Iterator
         os.fchmod(descriptor, 0o666 & ~umask)
         os.close(descriptor)
         yield temporary
-        if durable:
-            sync(temporary)
+        sync(temporary)
         temporary.replace(target)
-        if durable:
-            sync(target.parent)
+        sync(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place with -o or free some space.") from error
@@ -48,6 +46,8 @@ def atomic_path(path: str | os.PathLike[str], durable: bool = False) -> Iterator
 
 def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -56,18 +56,24 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def broken_file(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises into one sentence: a damaged file is the file's fault, not the program's."""
+def atomic_new(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """As `atomic_path`, for writers that make the file or folder themselves: the temporary path does not exist yet."""
+    target = Path(path)
     try:
-        yield
-    except OmnidcError:
-        raise
-    except Exception as error:  # decoders have exceptions of their own (zip, zlib, MATLAB, csv, struct)
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FileError(f"{path} is not a readable {what} ({reason}): copy or download it again.") from error
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.stem}.", dir=target.parent) as folder:
+            temporary = Path(folder) / target.name
+            yield temporary
+            for written in (*temporary.rglob("*"), temporary):
+                sync(written)
+            temporary.replace(target)
+            sync(target.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(f"Cannot write {target}: {reason}. Choose another place or free some space.") from error
 
 
-def write_json(path: Path, data: Any, durable: bool = False) -> None:
+def write_json(path: Path, data: Any) -> None:
     """Write data as indented JSON."""
-    with atomic_path(path, durable) as temporary:
+    with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

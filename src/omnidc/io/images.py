@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.files import atomic_path
+from omnidc.io.untrusted import open_picture
 
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
@@ -21,25 +21,15 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", "
 
 def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.NDArray[np.uint8]:
     """Read a photograph. apply_exif: follow the camera's orientation tag (EXIF), as viewers do."""
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     path = Path(path)
-    if not path.exists():
-        raise FileError(f"{path} does not exist.")
-    if path.is_dir():
-        raise FileError(f"{path} is a folder, not an image.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path) as picture:
-                picture.load()
-                return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
+        with open_picture(path, "an image") as picture:
+            picture.load()
+            return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    except PermissionError as error:
-        raise FileError(f"{path} cannot be read: permission denied.") from error
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise FileError(f"{path} is damaged, truncated or not an image: give a JPEG, PNG, WebP or TIFF.") from error
 
 
 def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
@@ -74,7 +64,7 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         raise InputError("An image must hold finite numbers: whole ones from 0 to 255 or 65535, or floats in [0, 1].")
     if kind == "b":
         return np.where(array, 255, 0).astype(np.uint8)
-    low, high = array.min(), array.max()
+    low, high = float(array.min()), float(array.max())  # of float16 too, whose numbers end at 65504
     if low < 0 or (kind == "f" and high > 1 + 1e-6) or high > 65535:
         raise InputError(
             f"The image's values run from {low:g} to {high:g}: give whole numbers from 0 to 255 or 65535, "

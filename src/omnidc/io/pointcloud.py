@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import struct
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ from omnidc.geometry.camera import unproject
 from omnidc.geometry.surface import depth_normals, kept_pixels
 from omnidc.geometry.transforms import Array
 from omnidc.io.files import atomic_path
+from omnidc.io.sandbox import Answer, Sandbox
+from omnidc.io.untrusted import check_records, read_npy, untrusted
 
 
 def read_cloud(
@@ -28,7 +34,8 @@ def read_cloud(
         raise FileError(f"{path} is no point cloud that is known here; use one of {', '.join(sorted(READERS))}.")
     if path.stat().st_size == 0:
         raise InputError(f"The scan {path} is empty.")
-    points = _bin(path, columns) if reader is _bin else reader(path)
+    with untrusted(path, f"a point cloud in the format {path.suffix.lower()}"):
+        points = _bin(path, columns) if reader is _bin else reader(path)
     points = points[np.isfinite(points).all(axis=1)]
     # Scanners write "no return" as the origin.
     points = np.asarray(points[(points != 0).any(axis=1)])
@@ -49,10 +56,7 @@ def _bin(path: Path, columns: int | None = None) -> Array:
 
 
 def _npy(path: Path) -> Array:
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise FileError(f"{path} cannot be read as a NumPy array ({error}).") from error
+    values = read_npy(path, most=2**30)  # bounded by the file's own size, too
     if values.dtype.names:
         if not {"x", "y", "z"} <= set(values.dtype.names):
             raise InputError(f"{path} has the fields {', '.join(values.dtype.names)}, but x, y and z are needed.")
@@ -66,23 +70,91 @@ def _npy(path: Path) -> Array:
 def _ply(path: Path) -> Array:
     import plyfile
 
-    try:
-        vertex: Any = plyfile.PlyData.read(str(path))["vertex"]
-        return np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
-    except Exception as error:  # its parser's own errors, UnicodeDecodeError, KeyError for a missing element
-        raise FileError(f"{path} cannot be read as a PLY with vertices x, y, z ({error}).") from error
+    with path.open("rb") as stream:
+        header, end, _ = stream.read(2**16).partition(b"end_header")
+    counts = [int(count) for count in re.findall(rb"^element \S+ (\d{1,18})\s*$", header, re.MULTILINE)]
+    for count in counts:
+        check_records(count, path)
+    if not end or sum(counts) > path.stat().st_size:
+        raise ValueError("no complete header, or fewer bytes than elements")
+    vertex: Any = plyfile.PlyData.read(str(path))["vertex"]
+    return np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+
+
+# Shortest record of each LAS point format, in bytes.
+LAS_RECORDS = (20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67)
+
+
+@dataclass(frozen=True)
+class LasHeader:
+    """The part of a LAS file's public header block that coordinates need."""
+
+    start: int  # of the first record, bytes
+    size: int  # of a record, bytes
+    count: int
+    scale: Array  # [3]
+    offset: Array  # [3]
+
+
+def read_las_header(path: Path) -> LasHeader:
+    """Read and check the header of a LAS or LAZ file (LAS 1.0 to 1.4)."""
+    with path.open("rb") as stream:
+        data = stream.read(375)
+    if data[:4] != b"LASF":
+        raise ValueError("it does not start with LASF")
+    minor, (header_size, start, records), (kind, size, count) = (
+        data[25],
+        struct.unpack_from("<HII", data, 94),
+        struct.unpack_from("<BHI", data, 104),
+    )
+    if minor >= 4 and header_size >= 375:
+        count = struct.unpack_from("<Q", data, 247)[0] or count
+    kind &= 0x3F  # the upper bits say that the records are compressed
+    if kind >= len(LAS_RECORDS) or size < LAS_RECORDS[kind]:
+        raise ValueError(f"records of {size} bytes in point format {kind}")
+    if header_size < 227 or not header_size + 54 * records <= start <= path.stat().st_size:
+        raise ValueError("its header, variable records and points overlap or end early")
+    check_records(count, path)
+    scale, offset = np.frombuffer(data, "<f8", 6, 131).reshape(2, 3)
+    if not (np.isfinite(scale) & (scale != 0) & np.isfinite(offset)).all():
+        raise ValueError("scale factors or offsets that are no numbers")
+    return LasHeader(start, size, count, scale, offset)
 
 
 def _las(path: Path) -> Array:
+    header = read_las_header(path)
+    missing = header.start + header.count * header.size - path.stat().st_size
+    if missing > 0:
+        raise ValueError(f"{missing} bytes of its {header.count} points are missing")
+    record = np.dtype({"names": ["xyz"], "formats": ["(3,)<i4"], "offsets": [0], "itemsize": header.size})
+    stored = np.fromfile(path, record, header.count, offset=header.start)["xyz"]
+    return stored * header.scale + header.offset
+
+
+def _laz(path: Path) -> Array:
     try:
-        import laspy
+        import laspy  # noqa: F401
+        import lazrs  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("laspy[lazrs]", "lidar", f"Reading {path.suffix} files") from error
-    try:
-        cloud = laspy.read(path)
-    except Exception as error:  # laspy raises its own and its decompressors' errors
-        raise FileError(f"{path} cannot be read as LAS ({error}).") from error
-    return np.asarray(cloud.xyz, dtype=np.float64)
+        raise MissingExtraError("laspy[lazrs]", "lidar", "Reading .laz files") from error
+    read_las_header(path)
+    # Its decompressor aborts the process on some damaged files, and loops on others.
+    with _LAZ_LOCK:
+        _, [points] = _LAZ_SANDBOX.call("read_laz", path, timeout=30 + path.stat().st_size / LAZ_BYTES_PER_SECOND)
+    return points
+
+
+def read_laz(path: Path) -> Answer:
+    """Read the points of a compressed LAS file; runs in a sandbox."""
+    import laspy
+
+    with untrusted(path, "a LAZ file"):
+        return {}, [np.asarray(laspy.read(path).xyz, dtype=np.float64)]
+
+
+LAZ_BYTES_PER_SECOND = 2**20  # slower than any computer that reads LAZ
+_LAZ_SANDBOX = Sandbox("omnidc.io.pointcloud", memory=16 * 2**30)
+_LAZ_LOCK = threading.Lock()
 
 
 def _pcd(path: Path) -> Array:
@@ -93,49 +165,51 @@ def _pcd(path: Path) -> Array:
     while "DATA" not in header:
         end = data.find(b"\n", position)
         if end < 0:
-            raise FileError(f"{path} has no complete PCD header (no DATA line); is the file complete?")
+            raise ValueError("no complete PCD header, no DATA line")
         words = data[position:end].decode("ascii", errors="replace").split()
         position = end + 1
         if words and not words[0].startswith("#"):
             header[words[0]] = words[1:]
-    try:
-        names = header["FIELDS"]
-        counts = [int(word) for word in header.get("COUNT", ["1"] * len(names))]
-        codes = {"F": "f", "I": "i", "U": "u"}
-        types = [np.dtype(f"<{codes[kind]}{size}") for kind, size in zip(header["TYPE"], header["SIZE"])]
-        total = int(header["POINTS"][0]) if "POINTS" in header else int(header["WIDTH"][0]) * int(header["HEIGHT"][0])
-        mode = header["DATA"][0].lower()
-    except (KeyError, ValueError, IndexError, TypeError) as error:
-        raise FileError(f"{path} has a damaged PCD header ({error}).") from error
+    names = header["FIELDS"]
+    counts = [int(word) for word in header.get("COUNT", ["1"] * len(names))]
+    types = [np.dtype(PCD_TYPES[kind, size]) for kind, size in zip(header["TYPE"], header["SIZE"])]
+    total = int(header["POINTS"][0]) if "POINTS" in header else int(header["WIDTH"][0]) * int(header["HEIGHT"][0])
+    mode = header["DATA"][0].lower()
     if not {"x", "y", "z"} <= set(names):
         raise InputError(f"{path} has the fields {', '.join(names)}, but x, y and z are needed.")
+    if not len(names) == len(counts) == len(types) == len(set(names)) or min(counts) < 1 or sum(counts) > 4096:
+        raise ValueError("FIELDS, TYPE, SIZE and COUNT do not fit together")
+    if total < 0:
+        raise ValueError(f"{total} points")
+    check_records(total, path)
     place = {name: index for index, name in enumerate(names)}
-    try:
-        if mode == "ascii":
-            starts = np.cumsum([0, *counts])
-            table = np.array([line.split() for line in data[position:].decode("ascii").splitlines() if line.strip()])
-            table = table.reshape(-1, int(starts[-1]))[:total]
-            return np.stack([table[:, starts[place[name]]].astype(np.float64) for name in "xyz"], axis=1)
-        if mode == "binary":
-            record = np.dtype([(f"{i}", kind, (count,)) for i, (kind, count) in enumerate(zip(types, counts))])
-            rows = np.frombuffer(data, dtype=record, count=total, offset=position)
-            return np.stack([rows[f"{place[name]}"][:, 0].astype(np.float64) for name in "xyz"], axis=1)
-        if mode == "binary_compressed":
-            packed, size = (int(value) for value in np.frombuffer(data, dtype="<u4", count=2, offset=position))
-            body = lzf_decompress(data[position + 8 : position + 8 + packed], size)
-            offsets = np.cumsum([0, *[kind.itemsize * count * total for kind, count in zip(types, counts)]])
-            return np.stack(
-                [
-                    np.frombuffer(
-                        body, types[place[name]], total * counts[place[name]], int(offsets[place[name]])
-                    ).astype(np.float64)[:: counts[place[name]]]
-                    for name in "xyz"
-                ],
-                axis=1,
-            )
-    except (ValueError, IndexError) as error:
-        raise FileError(f"{path} ends early or is damaged ({error}).") from error
-    raise FileError(f"{path} stores its data as {mode!r}; PCD knows ascii, binary and binary_compressed.")
+    if mode == "ascii":
+        starts = np.cumsum([0, *counts])
+        rows = [line.split() for line in data[position:].decode("ascii").splitlines() if line.strip()]
+        if len(rows) < total:
+            raise ValueError(f"{len(rows)} points where its header says {total}")
+        columns = [starts[place[name]] for name in "xyz"]
+        if any(len(row) != starts[-1] for row in rows[:total]):
+            raise ValueError(f"a line that has not {starts[-1]} numbers")
+        return np.array([[float(row[column]) for column in columns] for row in rows[:total]]).reshape(-1, 3)
+    if mode == "binary":
+        record = np.dtype([(f"{i}", kind, (count,)) for i, (kind, count) in enumerate(zip(types, counts))])
+        table = np.frombuffer(data, dtype=record, count=total, offset=position)
+        return np.stack([table[f"{place[name]}"][:, 0].astype(np.float64) for name in "xyz"], axis=1)
+    if mode == "binary_compressed":
+        packed, size = (int(value) for value in np.frombuffer(data, dtype="<u4", count=2, offset=position))
+        body = lzf_decompress(data[position + 8 : position + 8 + packed], size)
+        offsets = np.cumsum([0, *[kind.itemsize * count * total for kind, count in zip(types, counts)]])
+        return np.stack(
+            [
+                np.frombuffer(body, types[place[name]], total * counts[place[name]], int(offsets[place[name]])).astype(
+                    np.float64
+                )[:: counts[place[name]]]
+                for name in "xyz"
+            ],
+            axis=1,
+        )
+    raise ValueError(f"its data are stored as {mode!r}, not ascii, binary or binary_compressed")
 
 
 def lzf_decompress(data: bytes, size: int) -> bytes:
@@ -149,6 +223,8 @@ def lzf_decompress(data: bytes, size: int) -> bytes:
             out += data[position : position + control + 1]
             position += control + 1
             continue
+        if len(out) > size:
+            break
         length = control >> 5
         if length == 7:
             length += data[position]
@@ -168,12 +244,18 @@ def lzf_decompress(data: bytes, size: int) -> bytes:
     return bytes(out)
 
 
+PCD_TYPES = {
+    **{("F", str(size)): f"<f{size}" for size in (4, 8)},
+    **{("I", str(size)): f"<i{size}" for size in (1, 2, 4, 8)},
+    **{("U", str(size)): f"<u{size}" for size in (1, 2, 4, 8)},
+}
+
 READERS: dict[str, Callable[[Path], Array]] = {
     ".bin": _bin,
     ".npy": _npy,
     ".ply": _ply,
     ".las": _las,
-    ".laz": _las,
+    ".laz": _laz,
     ".pcd": _pcd,
 }
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.errors import CheckpointError, ConfigError
 from omnidc.io.files import atomic_path
+from omnidc.io.untrusted import untrusted
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.legacy import compact as legacy
@@ -95,22 +96,13 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], argparse.Namespace | None]:
     """Return tensors, metadata (safetensors) and options (the released code's .pt)."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(4)
-    except OSError as error:
-        raise FileError(f"Cannot read {path}: {error.strerror}.") from error
-    if start == b"PK\x03\x04":
-        tensors, options = read_pickle(path)
-        return tensors, {}, options
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}, None  # noqa: SIM118
-    except SafetensorError as error:
-        raise CheckpointError(
-            f"{path} is neither a safetensors file nor a PyTorch checkpoint, or it is damaged or incomplete ({error}); "
-            "download it again."
-        ) from error
+    kind = "a safetensors file or PyTorch checkpoint"
+    with untrusted(path, kind, "download it again", CheckpointError), path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":
+            tensors, options = read_pickle(path)
+            return tensors, {}, options
+    with untrusted(path, kind, "download it again", CheckpointError), safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}, None  # noqa: SIM118
 
 
 def config_of(path: Path, metadata: Mapping[str, str]) -> tuple[Any, type[Any]]:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import add_pairs, differences, join_edges, pool
+from omnidc.integrate.exportable import integrate_fixed
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, log_of_valid, normalization, pad_to_multiple
@@ -32,8 +33,9 @@ from omnidc.network.resize import shrink
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.trunk import Trunk
 
-DATA_WEIGHT = 5.0  # of a measurement whose odds of being right are 1, beside edges of 1 (the paper's α)
-MAX_LOGIT = 7.0  # of the confidence: odds of 1,000
+DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
+# A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
+WEIGHT_SLOPE, WEIGHT_LOGIT = 3.0, 3.2  # half of the full weight at a confidence of 0.96, a thousandth at 0.7
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
 ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 SKY_STEPS = 2
@@ -96,7 +98,8 @@ class CompactNetwork(DepthNetwork):
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
         self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
-        self.odds_power = nn.Parameter(torch.tensor(1.0))
+        self.weight_slope = nn.Parameter(torch.tensor(WEIGHT_SLOPE))
+        self.weight_logit = nn.Parameter(torch.tensor(WEIGHT_LOGIT))
 
     @property
     def encoder(self) -> EfficientNetLite0:
@@ -115,13 +118,13 @@ class CompactNetwork(DepthNetwork):
         measured, valid = log_of_valid(points / norm.median)
 
         logit = self.screen(measured / norm.log_std, valid)
-        logit = MAX_LOGIT * torch.tanh(logit / MAX_LOGIT)
         confidence = torch.sigmoid(logit) * valid
-        guess = prefill(measured, confidence.detach())
-        features = self.trunk(small, measured / norm.log_std, confidence.detach(), _scaled(guess, norm), norm.log_std)
-        gradients, weights = self._gradients(features, guess, norm)
-        log_depth, info = self._integrate(gradients, weights, measured, valid, logit, guess)
-        start, log_scale, sky, guide, pull = self._upsample(features, log_depth, measured, confidence)
+        weight = torch.sigmoid(self.weight_slope * (logit - self.weight_logit)) * valid
+        guess = prefill(measured, weight.detach())
+        features = self.trunk(small, measured / norm.log_std, weight.detach(), _scaled(guess, norm), norm.log_std)
+        gradients, edge_weights = self._gradients(features, guess, norm)
+        log_depth, info = self._integrate(gradients, edge_weights, measured, weight, guess)
+        start, log_scale, sky, guide, pull = self._upsample(features, log_depth, measured, weight)
 
         def to_output(maps: Tensor) -> Tensor:
             maps = maps[..., :height, :width]
@@ -130,22 +133,22 @@ class CompactNetwork(DepthNetwork):
             return F.interpolate(maps, size=image.shape[-2:], mode="bilinear", align_corners=False)
 
         at_points, given = log_of_valid(sparse / norm.median)
-        at_output = confidence[..., :height, :width]
-        if at_output.shape[-2:] != image.shape[-2:]:
-            at_output = F.interpolate(at_output, size=image.shape[-2:], mode="nearest")
-        at_output = at_output * given
-        anchor = given if keep_input else at_output * torch.sigmoid(to_output(pull))
+        judged = torch.cat([confidence, weight], dim=1)[..., :height, :width]
+        if judged.shape[-2:] != image.shape[-2:]:
+            judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest")
+        confidence, weight = (judged * given).split(1, dim=1)
+        anchor = given if keep_input else weight * torch.sigmoid(to_output(pull))
         distance = pixel_color_distance(image)
         affinity = (to_output(guide) - F.softplus(self.affinity_color) * distance).softmax(dim=1)
         start = to_output(start)
         refined = propagate(start, affinity, self.config.propagation_steps, at_points, anchor)
         depth = refined.exp()
-        scale = (to_output(log_scale) + self.scale_at_input * at_output).exp()
+        scale = (to_output(log_scale) + self.scale_at_input * weight).exp()
         return Prediction(
             depth=depth * norm.median,
             depth_init=start.exp() * norm.median,
             scale=depth * scale * norm.median,
-            fields=Fields(gradients, weights, at_output, {"start": guess.log_depth}),
+            fields=Fields(gradients, edge_weights, confidence, {"start": guess.log_depth}),
             log_depth=log_depth,
             median=norm.median,
             info=info,
@@ -174,18 +177,21 @@ class CompactNetwork(DepthNetwork):
         gradients: tuple[Tensor, ...],
         weights: tuple[Tensor, ...],
         measured: Tensor,  # [B, 1, H, W], log depth / median, 0 where there is none
-        valid: Tensor,  # [B, 1, H, W]
-        logit: Tensor,  # [B, 1, H, W], of the confidence
+        weight: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is none
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
-        """Measurements of a cell enter as their mean, weighted by their odds of being right."""
-        odds = valid * (self.odds_power * logit).exp()
-        sums = torch.cat([odds, odds * measured], dim=1)
+        """Measurements of a cell enter as their weighted mean, with the sum of their weights."""
+        sums = torch.cat([weight, weight * measured], dim=1)
         for _ in range(self.config.cell // 2):
             sums = add_pairs(add_pairs(sums, -2), -1)
         total, product = sums.split(1, dim=1)
         mean = product / (total + 1e-6)
         start = guess.log_depth if self.config.cell == 2 else pool(guess.log_depth, 1)
+        if torch.compiler.is_exporting():
+            n = self.config.iterations
+            x, residual = integrate_fixed(gradients, mean, self.log_alpha.exp() * total, weights, start, n)
+            known = torch.ones_like(residual, dtype=torch.bool)
+            return x, SolveInfo(torch.full_like(residual, n, dtype=torch.int64), residual[None], known, known)
         return integrate(
             gradients,
             mean,
@@ -202,16 +208,15 @@ class CompactNetwork(DepthNetwork):
         features: list[Tensor],
         log_depth: Tensor,  # [B, 1, h, w]
         measured: Tensor,  # [B, 1, H, W], log depth / median, working size
-        confidence: Tensor,  # [B, 1, H, W]
+        weight: Tensor,  # [B, 1, H, W]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Log depth, log Laplace scale, sky logit, and of the propagation the guide [B, 9, H, W] and the logit of the
         pull towards measurements, at the working size."""
         x2 = F.relu(self.refine2(F.relu(features[0])))
         maps, half_guide, guide, half_pull, pull = self.output_head(x2).split((2, 9, 36, 1, 4), dim=1)
         half = log_depth if self.config.cell == 2 else upsample2x(log_depth)
-        weight = F.avg_pool2d(confidence, 2)
-        mean = F.avg_pool2d(confidence * measured, 2) / (weight + 1e-6)
-        anchor = F.max_pool2d(confidence, 2) * torch.sigmoid(half_pull)
+        mean = F.avg_pool2d(weight * measured, 2) / (F.avg_pool2d(weight, 2) + 1e-6)
+        anchor = F.max_pool2d(weight, 2) * torch.sigmoid(half_pull)
         half = propagate(half, half_guide.softmax(dim=1), self.config.half_steps, mean, anchor)
         up = upsample2x(torch.cat([half, maps], dim=1))
         return (

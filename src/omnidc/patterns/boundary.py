@@ -49,7 +49,7 @@ def mixed(rate: Number = (0.0, 0.5), second: Number = (0.0, 0.3)) -> Modifier:
         beside, other = beside[free], other[free]
         empty = (sparse[beside] == 0) & (depth.ravel()[beside] > 0)
         sparse[beside[empty]] = other[empty]
-        sparse = sparse.reshape(depth.shape)
-        return SparseSample(sparse, is_outlier(sparse, depth))
+        result = sparse.reshape(depth.shape)
+        return SparseSample(result, is_outlier(result, depth))
 
     return apply

@@ -70,9 +70,9 @@ def dense() -> Pattern:
     return lambda depth, image, rng: sample_at(sanitize(depth), sanitize(depth) > 0)
 
 
-def fixed(value: Span | int, what: str, least: int = 1) -> int:
+def fixed(value: Span | int, what: str, least: int = 1, most: int = 10**6) -> int:
     """A number of things that is not drawn per frame."""
-    number = whole(value, what, least)
+    number = whole(value, what, least, most)
     if number.low != number.high:
         raise ConfigError(f"{what} must be one number, not a range.")
     return round(number.low)
@@ -190,7 +190,8 @@ def build_source(name: str, number: int | None, arguments: str, released: bool, 
 
 
 def scan_lines(columns: Span | int = 200, *, lines: int) -> Pattern:
-    return lidar.lidar_scan(lines, fixed(columns, "columns of lidar-N"))
+    lines = fixed(lines, "lines of lidar-N", most=lidar.MAX_LINES)
+    return lidar.lidar_scan(lines, fixed(columns, "columns of lidar-N", most=lidar.MAX_COLUMNS))
 
 
 def parse_modifier(text: str, released: bool) -> Modifier:

@@ -24,6 +24,7 @@ from omnidc.patterns.zbuffer import nearest_into
 
 YAW = np.pi / 2.1  # half the horizontal field of view, radians
 EVALUATION_PITCH = 0.5  # half the vertical one of the evaluation's scanner
+MAX_LINES, MAX_COLUMNS = 1024, 4096  # of a scanner; 100 MB of rays
 MARGIN = 0.25  # the sensor's canvas is wider than the picture by this part of it, on every side
 
 
@@ -113,7 +114,7 @@ def draw_lidar(
         cy=cy,
         pitch_min=pitch_min,
         pitch_max=pitch_max,
-        lines=whole(lines, "The number of lines").integer(rng),
+        lines=whole(lines, "The number of lines", most=MAX_LINES).integer(rng),
         columns=(Span(400, 999) if released else Span(100, 1000, log=True)).integer(rng),
         roll=0.0 if released else rng.uniform(-0.05, 0.05) if tilt is None else sign * span(tilt).draw(rng),
         background=not released and rng.random() < 0.5,
@@ -176,7 +177,7 @@ def lidar(
     density-matched.
     """
     if lines is not None:
-        whole(lines, "The number of lines")  # complains now, not at the first frame
+        whole(lines, "The number of lines", most=MAX_LINES)  # complains now, not at the first frame
     if baseline not in BASELINES:
         raise ConfigError(f"The baseline of lidar is one of {', '.join(BASELINES)}, not {baseline!r}.")
 

@@ -97,8 +97,8 @@ def spikes(count: Number = (1, 5)) -> Modifier:
         sign = np.where(rng.random(at.size) < 0.5, -1.0, 1.0)
         sparse = sample.sparse.copy().reshape(-1)
         sparse[at] *= np.exp(sign * rng.uniform(math.log(1.5), math.log(10), at.size)).astype(np.float32)
-        sparse = sparse.reshape(depth.shape)
-        return SparseSample(sparse, is_outlier(sparse, depth))
+        result = sparse.reshape(depth.shape)
+        return SparseSample(result, is_outlier(result, depth))
 
     return apply
 

@@ -67,11 +67,13 @@ def fraction(value: Number, what: str) -> Span:
     return number
 
 
-def whole(value: Number, what: str, least: int = 1) -> Span:
+def whole(value: Number, what: str, least: int = 1, most: int = 10**6) -> Span:
     """A number of things."""
     number = span(value)
     if number.percent or number.low != round(number.low) or number.high != round(number.high):
         raise ConfigError(f"{what} must be a whole number or a range of them.")
     if number.low < least:
         raise ConfigError(f"{what} must be at least {least}.")
+    if number.high > most:
+        raise ConfigError(f"{what} must be at most {most:,}.")
     return number

@@ -50,8 +50,8 @@ def ghosts(rate: Number = (0.0, 0.1)) -> Modifier:
         sparse = sample.sparse.copy().reshape(-1)
         at = highest(field, np.flatnonzero(sparse), part.draw(rng))
         sparse[at] *= np.float32(factor)
-        sparse = sparse.reshape(depth.shape)
-        return SparseSample(sparse, is_outlier(sparse, depth))
+        result = sparse.reshape(depth.shape)
+        return SparseSample(result, is_outlier(result, depth))
 
     return apply
 
@@ -72,8 +72,8 @@ def hidden(rate: Number = (0.0, 0.5)) -> Modifier:
         at = highest(field, np.flatnonzero((sample.sparse > 0) & (depth > 0) & (far > 1.1 * depth)), p)
         sparse = sample.sparse.copy().reshape(-1)
         sparse[at] = far.ravel()[at] * np.exp(0.02 * rng.standard_normal(at.size))
-        sparse = sparse.reshape(depth.shape)
-        return SparseSample(sparse, is_outlier(sparse, depth))
+        result = sparse.reshape(depth.shape)
+        return SparseSample(result, is_outlier(result, depth))
 
     return apply
 

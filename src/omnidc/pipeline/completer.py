@@ -59,10 +59,15 @@ class DepthCompleter:
         `complete(frame, options)` takes a `Frame` and `CompleteOptions`, or its fields as keywords.
         `complete(image, sparse, intrinsics)` takes paths, arrays or tensors; its keywords are the fields of
         `CompleteOptions` and those of `make_frame`. For lists of views `intrinsics` is one camera, or a list of them.
+        A batch [B, 3, H, W] with B > 1 and its sparse maps [B, 1, H, W] are such lists.
         """
         if isinstance(image, Frame):
             return self.complete_frames([image], _frame_options(sparse, keywords))[0]
         options, reading = CompleteOptions.split_keywords(keywords)
+        if _is_batch(image):
+            image = list(image)
+            sparse = [None] * len(image) if sparse is None else list(sparse)
+            intrinsics = list(intrinsics) if np.ndim(intrinsics) == 3 else intrinsics
         if not isinstance(image, list | tuple):
             return self.complete_frames([read_frame(image, sparse, intrinsics, reading)], options)[0]
         if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
@@ -155,6 +160,11 @@ def _device(name: str) -> torch.device:
         return torch.device(name)
     except (RuntimeError, AssertionError) as error:  # an unknown name; a device that this machine or build lacks
         raise ConfigError(f'The device {name!r} cannot be used here: take "cpu" or "auto".') from error
+
+
+def _is_batch(image: Any) -> bool:
+    """True for an array or tensor of several images; a batch of one is taken for its image."""
+    return isinstance(image, np.ndarray | Tensor) and image.ndim == 4 and image.shape[0] > 1
 
 
 def _one_each(intrinsics: Any, views: int) -> bool:

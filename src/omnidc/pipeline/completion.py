@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,9 @@ from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.runner import Maps
 from omnidc.viz.preview import preview
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 FloatMap = npt.NDArray[np.float32]
 
 SKY_PROBABILITY = 0.5  # above it a pixel counts as sky,
@@ -34,7 +38,7 @@ PREVIEW_SUFFIXES = (".jpg", ".jpeg", ".webp")
 CLOUD_SUFFIXES = (".ply", ".glb")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Completion:
     """Dense depth of one view. Maps have the size of the image that was given.
 
@@ -124,6 +128,36 @@ class Completion:
         camera = self._camera(intrinsics)
         keep = kept_pixels(self.depth, _keep_flying(keep_flying_pixels, renamed))
         return unproject(self.depth, camera)[keep], self.image[keep]
+
+    def to_torch(self, name: Literal["depth", "uncertainty", "input_confidence", "sparse"] = "depth") -> Tensor:
+        """Return a copy of one map as a float32 tensor [1, 1, H, W]."""
+        import torch
+
+        values = getattr(self, name)
+        if values is None:
+            raise InputError(f"This model gives no {name}.")
+        return torch.from_numpy(values.copy())[None, None]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields, arrays by their values; NaN equals NaN."""
+        if not isinstance(other, Completion):
+            return NotImplemented
+        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can change
+
+    def __repr__(self) -> str:
+        height, width = self.depth.shape
+        extent = _range(self.depth)
+        text = "no depth" if extent is None else "depth {min:.3g} / {median:.3g} / {max:.3g}".format(**extent)
+        unit = f" {self.unit.label}" if self.unit.label else ""
+        points = int((self.sparse > 0).sum())
+        return f"Completion({width}x{height}, {text}{unit} (min / median / max), {points:,} points)"
+
+    def _repr_html_(self) -> str:
+        """Show the preview in a notebook."""
+        picture = base64.b64encode(_encode_picture(self.preview(), ".jpg")).decode()
+        return f'<figure><img src="data:image/jpeg;base64,{picture}"><figcaption>{self!r}</figcaption></figure>'
 
     def preview(self) -> npt.NDArray[np.uint8]:
         """A picture to look at: photograph with the points, coloured depth, colour bar. uint8 RGB."""
@@ -239,13 +273,24 @@ def check_suffix(path: Path) -> None:
 
 
 def _write_picture(path: Path, picture: npt.NDArray[np.uint8]) -> None:
+    data = _encode_picture(picture, path.suffix.lower())
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _encode_picture(picture: npt.NDArray[np.uint8], suffix: str) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
-    kind = {".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower(), "PNG")
+    kind = {".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}.get(suffix, "PNG")
     Image.fromarray(picture).save(buffer, format=kind, quality=92)
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(buffer.getbuffer())
+    return buffer.getvalue()
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+    return bool(type(first) is type(second) and first == second)
 
 
 def _range(values: npt.NDArray[Any]) -> dict[str, float] | None:

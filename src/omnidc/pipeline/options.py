@@ -75,14 +75,14 @@ class CompleteOptions:
             raise ConfigError(f'keep_input is "soft" or "hard", not {self.keep_input!r}.')
         if self.sky not in ("mask", "far", "keep"):
             raise ConfigError(f'sky is "mask", "far" or "keep", not {self.sky!r}.')
-        if self.max_long_side is not None and self.max_long_side < 1:
-            raise ConfigError(f"max_long_side is a positive number of pixels, not {self.max_long_side}.")
+        if self.max_long_side is not None and not (isinstance(self.max_long_side, int) and self.max_long_side > 0):
+            raise ConfigError(f"max_long_side is a positive number of pixels, not {self.max_long_side!r}.")
         if self.tile not in (None, "auto") and not (isinstance(self.tile, int) and self.tile > 0):
             raise ConfigError(f'tile is "auto", None or a positive number of pixels, not {self.tile!r}.')
         for name in ("clip_depth", "max_uncertainty"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ConfigError(f"{name} is a positive number, not {value}.")
+            if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+                raise ConfigError(f"{name} is a positive number, not {value!r}.")
 
     @classmethod
     def split_keywords(cls, keywords: dict[str, Any]) -> tuple[CompleteOptions, dict[str, Any]]:

@@ -17,6 +17,8 @@ from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import DepthFile, as_map, clean_depth, read_depth
 from omnidc.io.images import as_mask, as_rgb, from_pil, read_image, read_mask
 
+MAX_SPAN = 1e8  # largest depth over smallest; float32 holds about 7 digits
+
 
 def make_frame(
     image: Any,
@@ -63,7 +65,8 @@ def make_frame(
     kept = None if mask is None else _as_mask(mask, (picture.shape[0], picture.shape[1]))
     if kept is not None:
         depth = np.where(kept, depth, np.float32(0))
-    invalid = f"{file.invalid:,} NaN or infinite values were taken as 'no measurement'."
+    _check_span(depth)
+    invalid = f"{file.invalid:,} NaN, infinite or subnormal values were taken as 'no measurement'."
     return Frame(
         picture,
         depth,
@@ -75,6 +78,16 @@ def make_frame(
         unit_reason=file.note,
         warnings=((invalid,) if file.invalid else ()) + point_warnings(depth, file.unit),
     )
+
+
+def _check_span(depth: npt.NDArray[np.float32]) -> None:  # [H, W], 0 = none
+    points = depth[depth > 0]
+    if points.size and points.max() > MAX_SPAN * points.min():
+        low, high = float(points.min()), float(points.max())
+        raise InputError(
+            f"The depths span a factor of {high / low:.0e}, from {low:.3g} to {high:.3g}, which no sensor does: "
+            "remove the wrong points."
+        )
 
 
 def as_image(image: Any) -> npt.NDArray[np.uint8]:
@@ -93,6 +106,8 @@ def as_sparse(sparse: Any, scale: float | None, shape: tuple[int, int]) -> Depth
     """Return depth [H, W] with its unit and why; None = no points, an empty map of `shape`."""
     if sparse is None:
         return DepthFile(np.zeros(shape, np.float32), "no depth given", 1.0, Unit.UNKNOWN)
+    if isinstance(sparse, DepthFile):
+        return sparse
     if isinstance(sparse, str | os.PathLike):
         return read_depth(Path(sparse), scale)
     sparse = _as_array(sparse)

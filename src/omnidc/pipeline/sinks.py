@@ -16,7 +16,7 @@ import numpy.typing as npt
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.frame import Frame, Unit
 from omnidc.io.depth import choose_scale
-from omnidc.io.files import sync, write_json
+from omnidc.io.files import write_json
 from omnidc.io.images import write_picture
 from omnidc.pipeline.completion import Completion, check_suffix
 from omnidc.pipeline.options import ENDINGS, CompleteOptions, WriteOptions
@@ -108,8 +108,6 @@ class FolderSink:
         if self.keep_images and frame.pose is not None:
             written.append(self._image(frame.source or f"{frame.name}.png"))
             write_picture(written[-1], frame.image)
-        for path in written:
-            sync(path)  # the metadata must not name a file that a power cut takes away
         posed = frame.pose is not None and not completion.relative
         self.frames[frame.name] = {
             **completion.metadata(),
@@ -119,7 +117,7 @@ class FolderSink:
             "notes": list(frame.notes),
         }
         table = {**self.head, "png_scale": self.png_scale, "frames": self.frames}
-        write_json(self.folder / METADATA, table, durable=True)
+        write_json(self.folder / METADATA, table)
 
     def close(self) -> None:
         pass

@@ -15,24 +15,34 @@ def add_haze(
     light: Array,  # [H, W, 3], linear
     depth: Array,  # [H, W], metres, 0 = sky
     extinction: float,  # per metre
+    air: float | None = None,  # luminance of the air; None = from this picture
 ) -> Array:
     """Koschmieder: what is seen at distance d is e^(−βd) of its light, the rest is air."""
     if extinction <= 0:
         return light
     clear = np.exp(-extinction * np.where(depth > 0, depth, 2000.0))[..., None]
-    air = np.percentile(light @ LUMINANCE, 80) * np.array([0.97, 1.0, 1.03])
-    return np.asarray(light * clear + air * (1 - clear), dtype=np.float32)
+    tint = (air_luminance(light) if air is None else air) * np.array([0.97, 1.0, 1.03])
+    return np.asarray(light * clear + tint * (1 - clear), dtype=np.float32)
 
 
-def develop(light: Array, key: float) -> npt.NDArray[np.uint8]:
-    """8-bit sRGB [H, W, 3] exposed so that the logarithmic mean becomes `key`, highlights rolled off above 0.75."""
-    light = np.nan_to_num(np.maximum(light, 0), posinf=1e3)
-    luminance = light @ LUMINANCE
+def air_luminance(light: Array) -> float:
+    """Luminance of the air: a bright, but not the brightest, part of the light [..., 3]."""
+    return float(np.percentile(light @ LUMINANCE, 80))
+
+
+def exposure_of(light: Array, key: float) -> float:
+    """Factor that brings the logarithmic mean of linear light [..., 3] to `key`."""
+    luminance = np.nan_to_num(np.maximum(light, 0), posinf=1e3) @ LUMINANCE
     mean = float(np.exp(np.log(luminance + 1e-4).mean()))
     bright = float(np.percentile(luminance, 97))
     # bright windows may burn out, but not take the whole picture with them
-    exposure = min(key / max(mean, 1e-5), 1.6 / max(bright, 1e-5))
-    x = light * exposure
+    return min(key / max(mean, 1e-5), 1.6 / max(bright, 1e-5))
+
+
+def develop(light: Array, key: float, exposure: float | None = None) -> npt.NDArray[np.uint8]:
+    """8-bit sRGB [H, W, 3], highlights rolled off above 0.75; exposed for `key` unless `exposure` is given."""
+    light = np.nan_to_num(np.maximum(light, 0), posinf=1e3)
+    x = light * (exposure_of(light, key) if exposure is None else exposure)
     rolled = SHOULDER + (1 - SHOULDER) * (1 - np.exp(-(x - SHOULDER) / (1 - SHOULDER)))
     x = np.where(x > SHOULDER, rolled, x)
     coded = np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.maximum(x, 1e-6) ** (1 / 2.4) - 0.055)

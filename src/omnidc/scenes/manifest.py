@@ -32,6 +32,7 @@ class Settings:
     assets: str | None = None
     copyleft: bool = False
     wide_driving: float = 0.5
+    multiview: float = 0.0  # 0 = independent views; else the eyes' spread around one anchor, of its median depth
 
     def __post_init__(self) -> None:
         for name, least in (("width", 32), ("height", 32), ("views", 1), ("samples", 1), ("scenes_per_shard", 1)):
@@ -39,6 +40,8 @@ class Settings:
                 raise ConfigError(f"{name.replace('_', ' ')} must be at least {least}, not {getattr(self, name)}.")
         if not 0 <= self.wide_driving <= 1:
             raise ConfigError(f"The share of wide driving views must be between 0 and 1, not {self.wide_driving}.")
+        if not 0 <= self.multiview <= 2:
+            raise ConfigError(f"The spread of many views must be between 0 and 2, not {self.multiview}.")
         if self.seed < 0:
             raise ConfigError(f"The seed must not be negative, not {self.seed}.")
 

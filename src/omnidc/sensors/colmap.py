@@ -8,7 +8,7 @@ undistorter would choose.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,17 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame, LazyFrames, Unit, point_warnings
-from omnidc.geometry.camera import Picture
+from omnidc.geometry.camera import Picture, centered_crop
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
+from omnidc.io.colmap_model import read_model
 from omnidc.io.images import SUFFIXES, read_photo
+from omnidc.io.sandbox import Answer, Sandbox
+from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.photo import mask_of
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
+PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
 
 
 def _pycolmap() -> Any:
@@ -45,6 +49,16 @@ class Filters:
     max_error: float = 2.0  # mean reprojection error, pixels of the original image
     observed_only: bool = False  # only points that COLMAP matched in the image itself
     occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+
+
+@dataclass(frozen=True)
+class DensePoints:
+    """Points that are added to a model."""
+
+    points: Array  # [P, 3], world
+    colors: npt.NDArray[np.uint8]  # [P, 3]
+    seen: npt.NDArray[np.bool_]  # [P, V]
+    files: list[str]  # [V], image files of the model
 
 
 @dataclass
@@ -178,13 +192,23 @@ def _check_camera_names(folder: Path) -> None:
     if (folder / "cameras.bin").is_file() or not text.is_file():
         return
     known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
-    for line in text.read_text(encoding="utf-8").splitlines():
+    for line in read_text(text).splitlines():
         words = line.split()
         if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
             raise InputError(
                 f"{text} uses the camera model {words[1]!r}, which COLMAP does not know; "
                 "convert it to OPENCV or another model of COLMAP's list."
             )
+
+
+BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
+
+
+def try_model(folder: Path) -> Answer:
+    """Read a model and forget it; runs in a sandbox."""
+    with untrusted(folder, "a COLMAP model", "copy it again"):
+        _pycolmap().Reconstruction(str(folder))
+    return {}, []
 
 
 def open_model(
@@ -199,10 +223,17 @@ def open_model(
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
     _check_camera_names(folder)
+    # pycolmap accepts cut files, and ends or hangs the process on some others: our own reader checks every record,
+    # and a child process that may die tries pycolmap first.
+    read_model(folder)
+    trial = Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
     try:
+        size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+        trial.call("try_model", folder, timeout=60 + size / BYTES_PER_SECOND)
+    finally:
+        trial.close()
+    with untrusted(folder, "a COLMAP model", "copy it again"):
         reconstruction = pycolmap.Reconstruction(str(folder))
-    except Exception as error:  # pycolmap raises whatever its C++ side threw
-        raise FileError(f"The COLMAP model in {folder} cannot be read: {' '.join(str(error).split())}") from error
     if reconstruction.num_reg_images() == 0:
         raise InputError(f"The COLMAP model in {folder} has no registered images; run COLMAP's mapper first.")
     result = ColmapModel(reconstruction, images, filters or Filters(), masks)
@@ -250,6 +281,10 @@ def write_pinhole_model(
     model: ColmapModel,
     folder: Path,
     names: Sequence[str] | None = None,  # image files to keep; None = all
+    *,
+    centered: bool = False,  # crop each camera until its principal point is in the middle (`centered_crop`)
+    rename: Mapping[str, str] | None = None,  # new names of the image files
+    dense: DensePoints | None = None,  # points to add
 ) -> None:
     """Write the model as its frames are: pinhole cameras, same poses, points and names.
 
@@ -264,22 +299,44 @@ def write_pinhole_model(
             if copy.images[image_id].name not in kept:
                 copy.deregister_frame(copy.images[image_id].frame_id)
     for camera_id, camera in source.cameras.items():
-        straight, _ = undistorted_camera(camera)
+        straight, matrix = undistorted_camera(camera)
         K = straight.calibration_matrix()
+        top, left, height, width = 0, 0, straight.height, straight.width
+        if centered:
+            top, left, height, width = centered_crop(matrix, (height, width))
         target = copy.cameras[camera_id]
         target.model = pycolmap.CameraModelId.PINHOLE
-        target.width, target.height = straight.width, straight.height
-        target.params = [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]
+        target.width, target.height = width, height
+        target.params = [K[0, 0], K[1, 1], K[0, 2] - left, K[1, 2] - top]
         for image in copy.images.values():
             if image.camera_id != camera_id or not image.points2D:
                 continue
             pixels = np.array([point.xy for point in image.points2D])
             rays = np.asarray(camera.cam_from_img(pixels))
             moved = np.nan_to_num(rays, nan=-1.0) * [K[0, 0], K[1, 1]] + [K[0, 2], K[1, 2]]
-            for point, xy in zip(image.points2D, moved):
+            for point, xy in zip(image.points2D, moved - [left, top]):
                 point.xy = xy
+    if dense is not None:
+        _add_points(copy, dense)
+    for image in copy.images.values():
+        image.name = (rename or {}).get(image.name, image.name)
     folder.mkdir(parents=True, exist_ok=True)
     copy.write_binary(str(folder))
+
+
+def _add_points(reconstruction: Any, dense: DensePoints) -> None:
+    """Add points with tracks: each view that sees a point gets a keypoint where the point projects."""
+    pycolmap = _pycolmap()
+    tracks: list[list[Any]] = [[] for _ in dense.points]
+    for column, file in enumerate(dense.files):
+        image = reconstruction.find_image_with_name(file)
+        rows = np.flatnonzero(dense.seen[:, column])
+        local = dense.points[rows] @ image.cam_from_world().rotation.matrix().T + image.cam_from_world().translation
+        for row, xy in zip(rows, np.asarray(image.camera.img_from_cam(local))):
+            tracks[row].append(pycolmap.TrackElement(image.image_id, len(image.points2D)))
+            image.points2D.append(pycolmap.Point2D(xy))
+    for xyz, color, track in zip(dense.points, dense.colors, tracks):
+        reconstruction.add_point3D(xyz, pycolmap.Track(track), color)
 
 
 def run_sfm(
@@ -287,15 +344,17 @@ def run_sfm(
     workspace: Path,
     progress: Callable[[str], None] = lambda text: None,
     names: Sequence[str] | None = None,
+    sequential: bool = False,  # match neighbours in the order of their names only, for video
 ) -> Path:
-    """Structure from motion on the CPU: features, exhaustive matching, incremental mapping. Returns the model folder.
+    """Run structure from motion on the CPU: features, matching, incremental mapping. Return the model folder.
 
     A model that an earlier run left in `workspace` is used again. The database is rebuilt when mapping had failed.
     """
     pycolmap = _pycolmap()
     best = workspace / "sparse" / "0"
     if (best / "cameras.bin").is_file():
-        progress(f"using the model of an earlier run in {best}")
+        count = pycolmap.Reconstruction(str(best)).num_reg_images()
+        progress(f"using the model of an earlier run in {best}, with {count} photos placed")
         return best
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
@@ -321,8 +380,9 @@ def run_sfm(
             camera_mode=pycolmap.CameraMode.SINGLE,
             device=pycolmap.Device.cpu,
         )
-    progress("matching all pairs")
-    pycolmap.match_exhaustive(str(database), device=pycolmap.Device.cpu)
+    progress("matching neighbours" if sequential else "matching all pairs")
+    match = pycolmap.match_sequential if sequential else pycolmap.match_exhaustive
+    match(str(database), device=pycolmap.Device.cpu)
     progress("incremental mapping")
     scratch = workspace / "mapping"
     scratch.mkdir(exist_ok=True)
@@ -333,7 +393,13 @@ def run_sfm(
             "take photos with more overlap and texture, moving sideways between them."
         )
     largest = max(models.values(), key=lambda model: model.num_reg_images())
-    progress(f"{largest.num_reg_images()} of {len(chosen)} photos placed, {largest.num_points3D()} points")
+    placed = largest.num_reg_images()
+    progress(f"{placed} of {len(chosen)} photos placed, {largest.num_points3D()} points")
+    if placed < PLACED_SHARE * len(chosen):
+        progress(
+            f"warning: {len(chosen) - placed} photos could not be placed and are left out; photos with more overlap "
+            "and texture help"
+        )
     best.mkdir(parents=True, exist_ok=True)
     largest.write_binary(str(best))
     shutil.rmtree(scratch)

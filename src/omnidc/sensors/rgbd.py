@@ -24,9 +24,10 @@ from omnidc.geometry.camera import Picture, intrinsics_matrix
 from omnidc.geometry.rasterize import Map, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, rigid
-from omnidc.io.calibration import Calibration, parse_camera, read_matrix, read_table, read_text
+from omnidc.io.calibration import Calibration, parse_camera, read_matrix, read_table
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.io.images import find_images, read_photo
+from omnidc.io.untrusted import open_picture, read_text, untrusted
 from omnidc.sensors.photo import take_photo
 
 OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
@@ -69,6 +70,11 @@ class RgbdRecord:
 
 def load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
     """Read, clean and register one view."""
+    with untrusted(record.depth.parent, "part of a recording", "copy it again"):
+        return _load_record(record, options)
+
+
+def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
     picture = record.color() if callable(record.color) else read_photo(record.color)
     rig = record.rig
     file = read_depth(record.depth, options.depth_scale or rig.depth_scale)
@@ -129,9 +135,8 @@ def filter_confidence(
     least: int,
 ) -> Map:
     """Drop depth whose ARKit confidence (0, 1, 2; some apps store 0, 127, 255) is below `least`."""
-    levels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    if levels is None:
-        raise FileError(f"{path} cannot be read as a confidence map; is the file complete?")
+    with open_picture(path, "a confidence map") as picture:
+        levels = np.asarray(picture.convert("L"))
     if levels.shape != depth.shape:
         raise InputError(
             f"{path} is {levels.shape[1]}x{levels.shape[0]} but the depth map is {depth.shape[1]}x{depth.shape[0]}."
@@ -176,10 +181,11 @@ TUM_CAMERAS = {
 
 def _stamped(path: Path) -> list[tuple[float, list[str]]]:
     rows = [line.split() for line in read_text(path).splitlines() if line.strip() and not line.startswith("#")]
-    try:
+    with untrusted(path, "a list of time stamps and values", "correct the line"):
+        for row in rows:
+            if len(row) < 2:
+                raise ValueError(f"the line {row[0][:40]!r} has a stamp only")
         return [(float(row[0]), row[1:]) for row in rows]
-    except ValueError as error:
-        raise FileError(f"{path} should hold lines that start with a time stamp ({error}).") from error
 
 
 def nearest_stamps(
@@ -243,8 +249,9 @@ def tum(folder: Path, options: RgbdOptions) -> Layout:
         if len(times):
             k = int(np.abs(times - stamp).argmin())
             if abs(times[k] - stamp) <= options.max_time_diff:
-                x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
-                pose = pose_from_quaternion((x, y, z), quaternion)
+                with untrusted(folder / "groundtruth.txt", "a list of poses (stamp x y z qx qy qz qw)", "correct it"):
+                    x, y, z, *quaternion = (float(word) for word in poses[k][1][:7])
+                    pose = pose_from_quaternion((x, y, z), quaternion)
         records.append(RgbdRecord(Path(name).stem, folder / name, folder / depths[j][1], pose=pose, rig=rig))
     which = f"freiburg{camera}" if camera else "the driver's default (the folder's name has no freiburg number)"
     return records, f"TUM RGB-D: depth ÷ 5000, intrinsics of {which}, images as recorded"
@@ -351,9 +358,10 @@ def stray(folder: Path, options: RgbdOptions) -> Layout:
     poses: dict[int, Array] = {}
     if (folder / "odometry.csv").is_file():
         lines = [line.split(",") for line in read_text(folder / "odometry.csv").splitlines()[1:] if line.strip()]
-        for words in lines:
-            numbers = [float(word) for word in words[1:9]]
-            poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
+        with untrusted(folder / "odometry.csv", "Stray Scanner's list of poses"):
+            for words in lines:
+                numbers = [float(word) for word in words[1:9]]
+                poses[int(numbers[0])] = pose_from_quaternion(numbers[1:4], numbers[4:8])
     images = {path.stem: path for path in find_images(folder / "rgb")} if (folder / "rgb").is_dir() else {}
     records = []
     for path in natsorted(folder.joinpath("depth").iterdir(), key=lambda p: p.name):
@@ -459,7 +467,11 @@ def calibrated_rig(path: Path) -> Rig:
 
     Without `depth` (or with the colour camera's own keys at the top) the depth map is taken as registered.
     """
-    table = read_table(path)
+    with untrusted(path, "a calibration of two cameras", "docs/bridges.md shows one"):
+        return _parse_rig(read_table(path), path)
+
+
+def _parse_rig(table: dict[str, Any], path: Path) -> Rig:
     rig = Rig()
     top = table.get("color", table.get("colour"))
     if isinstance(top, dict):
@@ -519,7 +531,8 @@ def open_recording(
         return open_pairs(folder / "color", folder / "depth", options, calibration or own[0], folder / "confidence")
     for name, (matches, reader) in LAYOUTS.items():
         if layout == name or (layout is None and matches(folder)):
-            records, note = reader(folder, options)
+            with untrusted(folder, f"a recording in the layout {name}", "copy it again"):
+                records, note = reader(folder, options)
             notes = [note]
             if calibration is not None:
                 rig = calibrated_rig(calibration)

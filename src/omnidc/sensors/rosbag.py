@@ -5,6 +5,8 @@ Messages are paired by their header stamps. Depth goes back as 32FC1 images in m
 
 from __future__ import annotations
 
+import io
+import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from PIL import Image
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame, LazyFrames, point_warnings
@@ -23,6 +26,8 @@ from omnidc.geometry.rasterize import Map, project_to_depth, register
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, transform
 from omnidc.io.calibration import Calibration
+from omnidc.io.files import atomic_new
+from omnidc.io.untrusted import check_pixels, untrusted
 from omnidc.sensors.lidar import check_projection
 from omnidc.sensors.photo import take_photo
 from omnidc.sensors.rgbd import closest_gap, nearest_stamps
@@ -37,22 +42,20 @@ TF_TYPES = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
 def open_bag(path: Path) -> Iterator[Any]:
     """Open a .bag, a .mcap or .db3 file, or the folder of a ROS 2 bag."""
     try:
-        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.highlevel import AnyReader
         from rosbags.typesys import Stores, get_typestore
     except ImportError as error:
         raise MissingExtraError("rosbags", "ros", "Reading ROS bags") from error
     if not path.exists():
         raise FileError(f"There is no bag at {path}; check the path.")
     place = path.parent if path.suffix in (".db3", ".mcap") and (path.parent / "metadata.yaml").is_file() else path
-    try:
+    with untrusted(path, "a ROS bag", "copy or record it again"):
         reader = AnyReader([place], default_typestore=get_typestore(Stores.ROS2_HUMBLE))
         reader.open()
-    except (AnyReaderError, OSError, ValueError, AssertionError) as error:
-        raise FileError(f"{path} cannot be opened as a ROS bag: {' '.join(str(error).split())}") from error
-    try:
-        yield reader
-    finally:
-        reader.close()
+        try:
+            yield reader
+        finally:
+            reader.close()
 
 
 def header_stamp(raw: bytes, is_ros2: bool) -> float:
@@ -107,11 +110,14 @@ def _message(reader: Any, topic: str, log_time: int | None = None) -> Any:
 def decode_image(message: Any) -> Picture:
     """Return an Image or CompressedImage message as RGB."""
     if hasattr(message, "format"):
+        with Image.open(io.BytesIO(bytes(message.data))) as header:
+            check_pixels(*header.size, "A compressed image of the bag")
         decoded = cv2.imdecode(np.frombuffer(bytes(message.data), np.uint8), cv2.IMREAD_COLOR)
         if decoded is None:
             raise InputError(f"A compressed image of the bag ({message.format}) cannot be decoded.")
         return np.ascontiguousarray(decoded[..., ::-1], dtype=np.uint8)
     encoding = str(message.encoding)
+    check_pixels(message.width, message.height, "An image of the bag")
     rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.step)
     channels = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1, "8UC1": 1, "8UC3": 3}
     if encoding in channels:
@@ -357,6 +363,15 @@ def _bag_frame(
     return photo.finish(frame)
 
 
+@contextmanager
+def _bag_errors() -> Iterator[None]:
+    """SQLite, in which ROS 2 bags are stored, reports a full disk with an error of its own."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+
+
 def write_depth_bag(
     path: Path,  # ends in .bag for ROS 1; otherwise the folder of a ROS 2 bag
     frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres (0 = none), K, frame_id
@@ -374,13 +389,15 @@ def write_depth_bag(
     ros1 = path.suffix == ".bag"
     store = get_typestore(Stores.ROS1_NOETIC if ros1 else Stores.ROS2_HUMBLE)
     types: Any = store.types
-    path.parent.mkdir(parents=True, exist_ok=True)
-    writer: Any = Writer1(path) if ros1 else Writer2(path, version=9)
     info_topic = f"{topic.rsplit('/', 1)[0]}/camera_info"
     serialize = store.serialize_ros1 if ros1 else store.serialize_cdr
     sequence = {"seq": 0} if ros1 else {}
     written = 0
-    with writer:
+
+    def bag_writer(place: Path) -> Any:
+        return Writer1(place) if ros1 else Writer2(place, version=9)
+
+    with atomic_new(path) as temporary, _bag_errors(), bag_writer(temporary) as writer:
         images = writer.add_connection(topic, IMAGE_TYPES[0], typestore=store)
         infos = writer.add_connection(info_topic, INFO_TYPE, typestore=store)
         for stamp, depth, K, frame_id in frames:

@@ -6,10 +6,8 @@ Presets are the TOML files in `presets/`. A later layer overrides single keys of
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,13 +16,9 @@ from typing import Any
 
 from omnidc.errors import ConfigError, FileError
 from omnidc.training.augment import AugmentConfig
-from omnidc.training.losses import LOSSES, LossConfig
+from omnidc.training.losses import LossConfig
 from omnidc.training.settings import Settings, build
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
+from omnidc.training.tables import merge, modernize, parse_override, parse_toml, read_file
 
 
 @dataclass
@@ -139,50 +133,12 @@ def preset_names() -> list[str]:
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
 
-def _parse(text: str, origin: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{origin} is not valid TOML: {error}.") from error
-
-
 def read_preset(name: str) -> dict[str, Any]:
     """The tables of a preset."""
     if name not in preset_names():
         raise ConfigError(f"There is no preset {name!r}: choose one of {', '.join(preset_names())}.")
     file = resources.files("omnidc.training") / "presets" / f"{name}.toml"
-    return _parse(file.read_text(encoding="utf-8"), f"The preset {name}")
-
-
-def read_file(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"Cannot read the configuration {path}: {error.strerror or error}.") from error
-    return _parse(text, f"The configuration {path}")
-
-
-def parse_override(text: str) -> dict[str, Any]:
-    """`section.key=value` as tables. The value is TOML; what is not (a bare word) is a string."""
-    place, equals, value = text.partition("=")
-    names = place.strip().split(".")
-    if not equals or not all(names):
-        raise ConfigError(f"--set {text!r} cannot be read: write section.key=value, for example optimizer.lr=5e-4.")
-    try:
-        parsed: Any = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    return _nest(place.strip(), parsed)
-
-
-def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `over`, table by table; an empty table empties."""
-    result = dict(base)
-    for key, value in over.items():
-        old = result.get(key)
-        result[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) and value else value
-    return result
+    return parse_toml(file.read_text(encoding="utf-8"), f"The preset {name}")
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -192,52 +148,6 @@ def read_run(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise FileError(f"There is no run to resume in {folder}: config.json is missing or damaged.") from error
     return tables
-
-
-# Keys of earlier versions → today's; configurations and runs that use them keep working.
-RENAMED = {
-    "optimiser": "optimizer",
-    "optimizer.clip": "optimizer.grad_clip",
-    "network.start": "network.init_checkpoint",
-    "data.hold_out": "data.val_fraction",
-    "data.per_epoch": "data.epoch_size",
-    "data.max_edges": "data.max_edge_fraction",
-    "augment.relief": "augment.compress_log_depth",
-    **{f"loss.{loss.name}": f"loss.weights.{loss.name}" for loss in LOSSES},
-}
-# Settings of earlier versions without a successor → whether a value asks for what is gone.
-REMOVED = {"loss.normals": bool, "loss.edge_gain": bool, "loss.edge_jump": None, "loss.edge_radius": None}
-
-
-def modernize(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return tables with today's keys in place of those of earlier versions."""
-    result = copy.deepcopy(tables)
-    for old, asks in REMOVED.items():
-        for value in _take(result, old):
-            if asks is not None and asks(value):
-                raise ConfigError(f"{old} was removed, because it brought no gain: leave it out.")
-    for old, new in RENAMED.items():
-        for value in _take(result, old):
-            result = merge(result, _nest(new, value))
-    return result
-
-
-def _take(tables: dict[str, Any], place: str) -> list[Any]:
-    """Remove the value at `section.key` and return it in a list; empty where there is none."""
-    name, dot, rest = place.partition(".")
-    if not dot:
-        return [tables.pop(name)] if name in tables else []
-    inner = tables.get(name)
-    found = _take(inner, rest) if isinstance(inner, dict) else []
-    if found and not inner:  # an empty table would empty those of earlier layers
-        del tables[name]
-    return found
-
-
-def _nest(place: str, value: Any) -> dict[str, Any]:
-    for name in reversed(place.split(".")):
-        value = {name: value}
-    return dict(value)
 
 
 def load_config(
@@ -266,47 +176,18 @@ def to_tables(config: TrainConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-PHASE_KEYS = {
-    "network": {"freeze"},
-    "data": {field.name for field in dataclasses.fields(DataConfig)} - {"sources", "manifest", "val_fraction"},
-    "optimizer": {"batch", "accumulate", "lr", "grad_clip"},
-}
-
-
-def phase_configs(config: TrainConfig) -> list[TrainConfig]:
-    """Return the configuration of each phase of the run; of a run without phases its own."""
-    result = []
-    for number, phase in enumerate(config.phase, 1):
-        tables = {section: getattr(phase, section) for section in ("network", "data", "augment", "loss", "optimizer")}
-        for section, keys in PHASE_KEYS.items():
-            unknown = sorted(set(tables[section]) - keys)
-            if unknown:
-                raise ConfigError(f"Phase {number} cannot change {section}.{unknown[0]}: it holds for the whole run.")
-        own = from_tables(merge({**to_tables(config), "phase": []}, {k: v for k, v in tables.items() if v}))
-        check(own)
-        result.append(own)
-    return result or [config]
-
-
-def phase_ends(config: TrainConfig) -> list[int]:
-    """Return the step after the last of each phase; a run without phases has one that never ends."""
-    shares = [phase.share for phase in config.phase]
-    return [round(sum(shares[: i + 1]) * config.schedule.steps) for i in range(len(shares))] or [sys.maxsize]
-
-
 def first_difference(one: TrainConfig, other: TrainConfig) -> str:
     """Return the first setting that two configurations of a run differ in, or ""; places and speed do not count."""
-    pairs = [(("",), to_tables(one), to_tables(other))]
+    pairs = [("", to_tables(one), to_tables(other))]
     for place, first, second in pairs:
         for key in sorted(set(first) | set(second)):
-            name = (*place, key)
-            if name[1:] in (("runtime",), ("data", "sources"), ("data", "workers"), ("data", "prefetch")):
+            name, a, b = f"{place}{key}", first.get(key), second.get(key)
+            if name in ("runtime", "data.sources", "data.workers", "data.prefetch"):
                 continue
-            a, b = first.get(key), second.get(key)
             if isinstance(a, dict) and isinstance(b, dict):
-                pairs.append((name, a, b))
+                pairs.append((f"{name}.", a, b))
             elif a != b:
-                return ".".join(name[1:])
+                return name
     return ""
 
 

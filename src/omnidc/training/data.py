@@ -167,8 +167,8 @@ class TrainingData:
     def choose_validation(self, count: int) -> None:
         """Choose frames evenly over the held-out scenes of every source."""
         names: dict[str, list[str]] = {}
+        opened = self._open()  # in every process, so that all fail alike
         if self.group.is_main:
-            opened = self._open()
             share = -(-count // len(opened))
             for name, source in opened.items():
                 _, held_out = source.split(self.config.val_fraction)
@@ -180,8 +180,8 @@ class TrainingData:
     def begin_epoch(self, folder: Path) -> None:
         """Take the frames that are there now, and write them to `folder` as a manifest."""
         names: dict[str, list[str]] = {}
+        opened = self._open()
         if self.group.is_main:
-            opened = self._open()
             write_manifest(folder / FRAMES, {name: source.names for name, source in opened.items()})
             names = {name: source.split(self.config.val_fraction)[0].names for name, source in opened.items()}
         self.restore(train=self.group.broadcast_object(names))

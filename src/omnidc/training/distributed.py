@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
-from omnidc.errors import ConfigError, InputError
-from omnidc.training.batch import Batch
+from omnidc.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,11 @@ class ProcessGroup:
         """Run the block in the main process first, so that the others find what it fetched."""
         if not self.is_main:
             self.barrier()
-        yield
-        if self.is_main:
-            self.barrier()
+        try:
+            yield
+        finally:  # after an error, too: the others must not wait forever
+            if self.is_main:
+                self.barrier()
 
     def barrier(self) -> None:
         if self.size > 1:
@@ -99,29 +99,3 @@ def join_group(device_name: str) -> Iterator[ProcessGroup]:
         yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
     finally:
         dist.destroy_process_group()
-
-
-def has_unused_parameters(module: nn.Module, size: Sequence[int], device: torch.device) -> bool:
-    """Say whether some trainable parameter receives no gradient, by one step on an image of `size`.
-
-    size: height and width, and perhaps working height and width. A head whose loss has weight 0 gets no gradient, for
-    example; DistributedDataParallel must then search the graph at every step.
-    """
-    height, width, *working = size
-    generator = torch.Generator().manual_seed(0)
-    depth = 1 + torch.rand(1, 1, height, width, generator=generator)
-    mask = torch.rand(depth.shape, generator=generator) < 0.1
-    image = torch.randint(256, (1, 3, height, width), dtype=torch.uint8, generator=generator)
-    buffers = [buffer.clone() for buffer in module.buffers()]
-    try:
-        batch = Batch(image, depth * mask, depth, torch.zeros_like(mask), torch.zeros_like(mask))
-        if working:
-            batch = replace(batch, working_size=(working[0], working[1]))
-        module(batch.to(device))["total"].backward()
-        return any(p.requires_grad and p.grad is None for p in module.parameters())
-    except InputError:  # untrained weights that are not finite: the first step will report it
-        return True
-    finally:
-        module.zero_grad(set_to_none=True)
-        for buffer, old in zip(module.buffers(), buffers):
-            buffer.copy_(old)

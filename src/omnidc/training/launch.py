@@ -18,7 +18,8 @@ from types import FrameType
 from typing import Any
 
 from omnidc.errors import InputError, OmnidcError
-from omnidc.training.config import TrainConfig, phase_configs, to_tables
+from omnidc.training.config import TrainConfig, to_tables
+from omnidc.training.phases import phase_configs
 
 GRACE = 60.0  # seconds that processes have to end after one of them failed
 POLL = 0.2  # seconds
@@ -33,17 +34,17 @@ class Failure:
 
 
 def process_count(config: TrainConfig) -> int:
-    """Return how many processes to start: as many as there are cores, and as the batch can be split over."""
-    wanted = config.runtime.processes
-    if wanted == 0:
-        import torch
+    """Return how many processes to start; unless configured, the most that cores and batch allow, and 1 on a GPU."""
+    import torch
 
-        device = config.runtime.device
-        if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
-            return 1
-        wanted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if config.runtime.processes:
+        return config.runtime.processes
+    device = config.runtime.device
+    if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parts = [phase.optimizer.batch // phase.optimizer.accumulate for phase in phase_configs(config)]
-    return max(n for n in range(1, wanted + 1) if all(part % n == 0 for part in parts))
+    return max(n for n in range(1, cores + 1) if all(part % n == 0 for part in parts))
 
 
 def launch(job: str, config: TrainConfig, folder: Path, *, resume: bool = False, quiet: bool = False) -> Any:
@@ -64,9 +65,13 @@ def launch(job: str, config: TrainConfig, folder: Path, *, resume: bool = False,
         command = [sys.executable, "-m", "omnidc.training.worker", job, str(file), str(folder), *flags]
         _run_all(lambda rank, port: _start(command, rank, count, port, work / f"{rank}.pickle"), count)
         results = [_read(work / f"{rank}.pickle") for rank in range(count)]
-    for result in results:
-        if isinstance(result, Failure):
-            raise KeyboardInterrupt if result.interrupted else OmnidcError(result.message)
+    for failure in (result for result in results if isinstance(result, Failure)):
+        raise KeyboardInterrupt if failure.interrupted else OmnidcError(failure.message)
+    if None in results:
+        raise InputError(
+            "A training process ended without a result (killed, or out of memory?): "
+            "the same command goes on from the last checkpoint."
+        )
     return results[0]
 
 
@@ -118,10 +123,8 @@ def _run_all(start: Callable[[int, int], subprocess.Popen[bytes]], count: int) -
 
 
 def _read(path: Path) -> Any:
+    """Return what a process left behind; None if it ended without a result."""
     try:
         return pickle.loads(path.read_bytes())
     except (OSError, EOFError, pickle.UnpicklingError):
-        raise InputError(
-            "A training process ended without a result (killed, or out of memory?): "
-            "the same command goes on from the last checkpoint."
-        ) from None
+        return None

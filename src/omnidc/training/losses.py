@@ -335,6 +335,7 @@ class LossInputs:
     depth: Tensor  # [B, 1, H, W] > 0
     depth_init: Tensor  # [B, 1, H, W] > 0, before the last refinement
     laplace_scale: Tensor | None  # [B, 1, H, W] > 0, None = the network has no such output
+    sky: Tensor | None  # [B, 1, H, W], logit, None = the network has no such output
     gt_depth: Tensor  # [B, 1, H, W], 0 = unknown
     sparse: Tensor  # [B, 1, H, W], 0 = no measurement
     prediction: Prediction  # as the network returned it
@@ -349,6 +350,7 @@ class LossInputs:
             depth=prediction.depth.to(wide) / median,
             depth_init=prediction.depth_init.to(wide) / median,
             laplace_scale=None if prediction.scale is None else prediction.scale.to(wide) / median,
+            sky=None if prediction.sky is None else prediction.sky.to(wide),
             gt_depth=torch.nan_to_num(gt_depth, nan=0.0, posinf=0.0) / median,
             sparse=batch.sparse.to(wide) / median,
             prediction=prediction,
@@ -417,6 +419,21 @@ def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
     ).sum(dim=0)
 
 
+def sky_entropy(
+    logit: Tensor,  # [B, 1, H, W]
+    sky: Tensor,  # bool [B, 1, H, W]
+    gt_depth: Tensor,  # [B, 1, H, W], 0 = unknown
+) -> Tensor:
+    """Compute mean −(t ln p + (1 − t) ln(1 − p)), t = 1 for sky, over pixels of the sky and of known depth."""
+    entropy = F.binary_cross_entropy_with_logits(logit, sky.to(logit.dtype), reduction="none")
+    return image_mean(entropy, sky | valid_mask(gt_depth))
+
+
+def _sky(x: LossInputs, config: LossConfig) -> Tensor:
+    assert x.sky is not None
+    return sky_entropy(x.sky, x.batch.sky, x.gt_depth)
+
+
 LOSSES = (
     Loss("l1", lambda x, c: l1(x.depth, x.gt_depth, max_depth=c.max_depth), 1.0),
     Loss("l1_init", lambda x, c: l1(x.depth_init, x.gt_depth, max_depth=c.max_depth), 1.0),
@@ -428,6 +445,7 @@ LOSSES = (
     Loss("gradient_matching_log", _gradient_matching_log, is_relative=True),
     Loss("gradient_l1", _gradient_l1, 1.0, is_relative=True),
     Loss("input_confidence", _input_confidence, 1.0),
+    Loss("sky", _sky, needs="sky"),
 )
 
 

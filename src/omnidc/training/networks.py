@@ -22,7 +22,7 @@ from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.encoder import resolve_encoder
 
-NAMES = ("compact", "compact-2", "paper")
+NAMES = ("compact", "legacy", "paper")  # legacy: the compact network of 0.1
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
@@ -32,9 +32,9 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     }
     try:
         if config.name == "compact":
-            return legacy.CompactNetwork(legacy.CompactConfig(**options))
-        if config.name == "compact-2":
             return CompactNetwork(CompactConfig(**options))
+        if config.name == "legacy":
+            return legacy.CompactNetwork(legacy.CompactConfig(**options))
         if config.name == "paper":
             return PaperNetwork(PaperConfig(**options))
         module, colon, attribute = config.name.partition(":")
@@ -88,10 +88,19 @@ def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict
     One from outside the package is stored as bare weights with its name.
     """
     training = {"training": json.dumps(about)}
-    if config.name in NAMES:
-        save_network(network, path, training)
-        return
-    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}
-    named = {**training, "network": config.name, "options": json.dumps(config.options)}
     with atomic_path(path) as temporary:
-        temporary.write_bytes(save(tensors, named))
+        if config.name in NAMES:
+            save_network(network, temporary, training)
+            data = temporary.read_bytes()
+        else:
+            tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}
+            data = save(tensors, {**training, "network": config.name, "options": json.dumps(config.options)})
+        temporary.write_bytes(sort_header(data))
+
+
+def sort_header(data: bytes) -> bytes:
+    """Return a safetensors file with a sorted header: the library's order of metadata changes from call to call."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ RECIPE = "recipe.json"
 PACKAGES = ("omnidc", "torch", "numpy", "opencv-python-headless")
 
 
-def describe(config: TrainConfig, frames: Mapping[str, int], **progress: float) -> dict[str, Any]:
+def describe(config: TrainConfig, frames: Mapping[str, int], **counts: int) -> dict[str, Any]:
     """Return the recipe of a run; `frames` counts the training frames by source."""
     settings = to_tables(config)
     settings.pop("runtime")  # no effect on the result
@@ -28,7 +28,7 @@ def describe(config: TrainConfig, frames: Mapping[str, int], **progress: float) 
             name: {"frames": frames.get(name, 0), **_generator(Path(path))} for name, path in sorted(sources.items())
         },
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-        **progress,
+        **counts,
     }
 
 
@@ -41,8 +41,8 @@ def _generator(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def write_recipe(folder: Path, recipe: dict[str, Any], files: Mapping[str, Path]) -> None:
+def write_recipe(folder: Path, recipe: dict[str, Any], files: Sequence[Path]) -> None:
     """Write `recipe.json` with the SHA-256 of each of `files` that exists."""
-    sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.is_file()}
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()}
     with atomic_path(folder / RECIPE) as temporary:
         temporary.write_text(json.dumps({**recipe, "sha256": sums}, indent=2) + "\n", encoding="utf-8")

@@ -151,6 +151,10 @@ class EpochSampler(Sampler[list[Request]]):
         height, width = self.sizes[int(np.random.default_rng([self.seed, 0x73697A65, step]).integers(len(self.sizes)))]
         return height, width, None
 
+    def _request(self, step: int, slot: int, height: int, width: int, working: tuple[int, int] | None) -> Request:
+        source, index = map(int, self.order[(step - self.first) * self.batch + slot])
+        return Request(step, slot, height, width, source, index, working)
+
     def __len__(self) -> int:
         return max(0, self.end - self.start) * self.accumulate
 
@@ -159,17 +163,7 @@ class EpochSampler(Sampler[list[Request]]):
             height, width, working = self.size_of(step)
             for part in range(self.accumulate):
                 begin = (part * self.world + self.rank) * self.share
-                yield [
-                    Request(
-                        step,
-                        slot,
-                        height,
-                        width,
-                        *map(int, self.order[(step - self.first) * self.batch + slot]),
-                        working_size=working,
-                    )
-                    for slot in range(begin, begin + self.share)
-                ]
+                yield [self._request(step, slot, height, width, working) for slot in range(begin, begin + self.share)]
 
 
 def _init_worker(_: int) -> None:

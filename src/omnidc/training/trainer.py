@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,11 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.integrate import ConvergenceWarning
 from omnidc.io.files import atomic_path
-from omnidc.network.interface import DepthNetwork
 from omnidc.patterns import parse
-from omnidc.training import losses
 from omnidc.training.batch import Batch
 from omnidc.training.clock import Clock, Interval, Pace, cpu_seconds
 from omnidc.training.config import (
@@ -32,43 +28,25 @@ from omnidc.training.config import (
     TrainConfig,
     first_difference,
     from_tables,
-    phase_configs,
-    phase_ends,
     read_run,
     to_tables,
 )
 from omnidc.training.data import Source, TrainingData, epoch_order
-from omnidc.training.distributed import ProcessGroup, has_unused_parameters, join_group
+from omnidc.training.distributed import ProcessGroup, join_group
 from omnidc.training.ema import EMA
 from omnidc.training.logger import RunLogger, StepRecord
-from omnidc.training.losses import LossConfig
-from omnidc.training.networks import build_network, export, freeze, initialize
-from omnidc.training.optimizer import load_optimizer, make_optimizer
-from omnidc.training.precision import pick_precision, use_autocast
+from omnidc.training.networks import build_network, export, initialize
+from omnidc.training.phases import phase_configs, phase_ends
 from omnidc.training.recipe import describe, write_recipe
 from omnidc.training.samples import EpochSampler, Samples, make_loader
 from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
 from omnidc.training.signals import StopSignal
 from omnidc.training.state import STATE, Position, load_state, pack_names, save_state, unpack_names
+from omnidc.training.stepper import Stepper
 from omnidc.training.validation import validate, write_picture
 
 MAX_SAVED_BATCHES = 10  # batches without a finite loss that are saved
 FIRST_RESERVE = 0.02  # share of a time budget kept for the end before any validation was timed
-
-
-class LossModule(nn.Module):
-    """Network and losses in one forward pass, as DistributedDataParallel wants it."""
-
-    def __init__(self, network: DepthNetwork, config: LossConfig, channels_last: bool = True) -> None:
-        super().__init__()
-        self.network = network
-        self.config = config
-        self.layout = torch.channels_last if channels_last else torch.contiguous_format
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        image = (batch.image.float() / 255).contiguous(memory_format=self.layout)
-        sizes = {} if batch.working_size is None else {"working_size": batch.working_size}
-        return losses.total(self.network(image, batch.sparse, **sizes), batch, self.config)
 
 
 @dataclass(frozen=True)
@@ -116,23 +94,19 @@ class Trainer:
         self.network.to(self.device)
         if config.runtime.channels_last:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if group.size > 1 and self.device.type == "cuda":
-            self.network = nn.SyncBatchNorm.convert_sync_batchnorm(self.network)  # type: ignore[no-untyped-call]
-        self.ema = EMA(self.network, config.optimizer.ema)
-        self._frozen = [self._prefixes(phase) for phase in self.phases]
-        freeze(self.network, [prefix for prefix in self._frozen[0] if all(prefix in one for one in self._frozen)])
-        self.optimizer = make_optimizer(self.network, config.optimizer)
-        dtype = pick_precision(config.runtime, self.device)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype is torch.float16)
-        use_autocast(self.network, self.device, dtype)
-        self.ddp: DistributedDataParallel | None = None
-        self.module: nn.Module | None = None
+        self.stepper = Stepper(self.network, self.phases, group)
+        self.network = self.stepper.network
 
         self.data = TrainingData(config.data, group)
         if resume:
             self._restore(load_state(folder))
         else:
             self.data.choose_validation(config.validation.frames)
+
+    @property
+    def ema(self) -> EMA:
+        """The averaged weights."""
+        return self.stepper.ema
 
     @property
     def step(self) -> int:
@@ -156,35 +130,16 @@ class Trainer:
         for height, width in [*data.sizes, *(size[2:] for size in data.working_sizes)]:
             if height % multiple or width % multiple:
                 raise ConfigError(
-                    f"data.sizes: {height}x{width} does not fit this network, whose sizes are multiples of {multiple}."
+                    f"{height}x{width} of data.sizes or data.working_sizes does not fit this network, "
+                    f"whose sizes are multiples of {multiple}."
                 )
-
-    def _wrap(self) -> nn.Module:
-        """Return network and losses as one module, compiled and distributed as configured."""
-        runtime = self.config.runtime
-        module: nn.Module = LossModule(self.network, self.config.loss, runtime.channels_last)
-        if runtime.compile:
-            module = torch.compile(module)  # type: ignore[assignment]
-        if self.group.size == 1:
-            return module
-        data = self.config.data
-        sizes = [min(data.sizes), *([min(data.working_sizes)] if data.working_share else [])]
-        unused = any(has_unused_parameters(module, size, self.device) for size in sizes)
-        self.ddp = DistributedDataParallel(module, find_unused_parameters=unused)
-        return self.ddp
-
-    def _prefixes(self, config: TrainConfig) -> list[str]:
-        """Return the prefixes of frozen parameters; random weights are never frozen."""
-        return config.network.freeze if config.network.encoder or config.network.init_checkpoint else []
 
     def _enter_phase(self) -> None:
         """Take the settings of the phase that the present step belongs to."""
         number = min(bisect.bisect_right(self._phase_ends, self.step), len(self.phases) - 1)
-        if self.module is None or self.phases[number] is not self.config:
+        if self.stepper.module is None or self.phases[number] is not self.config:
             self.config = self.phases[number]
-            freeze(self.network, self._frozen[number])
-            self.ddp = self.module = None  # the hooks of an old wrapper must be gone before a new one is made
-            self.module = self._wrap()
+            self.stepper.configure(self.config)
 
     # ------------------------------------------------------------------------------------------------------- state
 
@@ -196,25 +151,17 @@ class Trainer:
             "elapsed": self.clock.elapsed,
             "sources": None if train is None else pack_names({source.name: source.names for source in train}),
             "held_out": pack_names({source.name: source.names for source in validation}),
-            "network": self.network.state_dict(),
-            "average": self.ema.network.state_dict(),
-            "average_updates": self.ema.updates,
-            "optimiser": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
+            **self.stepper.state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         try:
-            self.network.load_state_dict(state["network"])
-            self.ema.network.load_state_dict(state["average"])
-            load_optimizer(self.optimizer, state["optimiser"])
+            self.stepper.load_state(state)
         except (RuntimeError, ValueError) as error:
             raise ConfigError(
                 f"The run in {self.folder} trains another network than this configuration describes; "
                 "use its own config.json or another --out."
             ) from error
-        self.scaler.load_state_dict(state["scaler"])
-        self.ema.updates = state["average_updates"]
         images = state["step"] * self.whole.optimizer.batch  # of runs of earlier versions, which did not count them
         self.position = Position(**{name: state[name] for name in asdict(self.position) if name in state})
         self.position.images = state.get("images", images)
@@ -239,15 +186,8 @@ class Trainer:
         export(self.ema.network, self.config.network, self.folder / name, {**self.recipe(), **scores})
 
     def recipe(self) -> dict[str, Any]:
-        """Return how the weights were made."""
-        return describe(
-            self.whole,
-            self.frames,
-            step=self.step,
-            images=self.position.images,
-            seconds=round(self.clock.elapsed),
-            cpu_hours=round(self.position.cpu_seconds / 3600, 3),
-        )
+        """Return how the weights were made; no times, so that the same recipe makes the same file."""
+        return describe(self.whole, self.frames, processes=self.group.size, step=self.step, images=self.position.images)
 
     # ------------------------------------------------------------------------------------------------------- steps
 
@@ -311,89 +251,33 @@ class Trainer:
 
     def train_step(self, batches: Iterator[Batch], done: float) -> StepRecord:
         """Take one optimizer step at progress `done`."""
-        options, position = self.config.optimizer, self.position
-        lr = options.lr * lr_factor(self.config.schedule, done)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr * group["lr_scale"]
-        # dropout and the like depend on the step, not on how the run came here
-        seed = np.random.SeedSequence([self.config.seed, position.step, self.group.rank])
-        torch.manual_seed(int(seed.generate_state(1)[0]))
-        buffers = [buffer.clone() for buffer in self.network.buffers()]
-        sums: dict[str, float] = {}
-        seen: list[Batch] = []
-        good = True
-        for part in range(options.accumulate):
-            seen.append(next(batches))
-            if good:
-                good = self._backward(seen[-1], sums, last=part == options.accumulate - 1)
-        norm, means = math.nan, sums
-        if good:
-            self.scaler.unscale_(self.optimizer)
-            limit = options.grad_clip if options.grad_clip > 0 else math.inf
-            norm = float(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
-            means = dict(zip(sums, self.group.mean(list(sums.values()))))
-        # Every process has the same gradients, so all decide alike.
-        if good and (math.isfinite(norm) or self.scaler.is_enabled()):
-            self.scaler.step(self.optimizer)  # float16: the scaler leaves out a step that overflowed
-            self.scaler.update()
-            self.ema.update_parameters(self.network)
-            self._skipped_in_a_row = 0
-        else:
-            for buffer, old in zip(self.network.buffers(), buffers):
-                buffer.copy_(old)
-            self._skip(seen)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.last_loss = means.pop("total", math.nan)
+        position = self.position
+        lr = self.config.optimizer.lr * lr_factor(self.config.schedule, done)
+        result = self.stepper.step(batches, position.step, lr)
+        self._skipped_in_a_row = 0 if result.is_finite else self._skipped_in_a_row + 1
+        if not result.is_finite:
+            self._skip(result.batches)
+        self.last_loss = result.losses.pop("total", math.nan)
         record = StepRecord(
             step=position.step,
             epoch=position.epoch,
             progress=done,
             elapsed=self.clock.elapsed,
             lr=lr,
-            norm=norm,
+            norm=result.norm,
             skipped=position.skipped,
-            resampled=sum(batch.resampled for batch in seen),
-            size="x".join(map(str, seen[0].image.shape[-2:])),
+            resampled=sum(batch.resampled for batch in result.batches),
+            size="x".join(map(str, result.batches[0].image.shape[-2:])),
             total=self.last_loss,
-            losses=means,
+            losses=result.losses,
         )
         position.step += 1
-        position.images += options.batch
+        position.images += self.config.optimizer.batch
         return record
-
-    def _backward(self, batch: Batch, sums: dict[str, float], *, last: bool) -> bool:
-        """Run one part of a step forward and backward; False, in every process, if any has no finite loss."""
-        parts = self.config.optimizer.accumulate
-        terms: dict[str, Tensor] = {}
-        values: list[float] = []
-        waiting: AbstractContextManager[Any] = nullcontext()
-        if self.ddp is not None and not last:
-            waiting = self.ddp.no_sync()
-        with waiting:
-            assert self.module is not None
-            try:
-                terms = self.module(batch.to(self.device))
-                values = torch.stack(list(terms.values())).detach().tolist()
-                finite = math.isfinite(values[list(terms).index("total")])
-            except InputError:  # the integrator refuses numbers that are not finite
-                finite = False
-            # one process must not wait in the backward pass for another that left it
-            if self.group.mean([float(finite)])[0] < 1:
-                return False
-            try:
-                self.scaler.scale(terms["total"] / parts).backward()  # type: ignore[no-untyped-call]
-            except InputError:
-                if self.group.size > 1:
-                    raise
-                return False
-        for name, value in zip(terms, values):
-            sums[name] = sums.get(name, 0.0) + value / parts
-        return True
 
     def _skip(self, seen: list[Batch]) -> None:
         """Count a step without a finite loss, and save its data for inspection."""
         self.position.skipped += 1
-        self._skipped_in_a_row += 1
         if self.position.skipped <= MAX_SAVED_BATCHES:
             with atomic_path(self.folder / "nan" / f"step_{self.step:07d}_rank{self.group.rank}.pt") as temporary:
                 torch.save([asdict(batch) for batch in seen], temporary)
@@ -480,7 +364,8 @@ class Trainer:
         self.save(logger)
         if self.group.is_main:
             files = [self.folder / name for name in ("last.safetensors", "best.safetensors")]
-            write_recipe(self.folder, self.recipe(), {file.name: file for file in files})
+            hours = {"hours": self.clock.elapsed / 3600, "cpu_hours": position.cpu_seconds / 3600}
+            write_recipe(self.folder, {**self.recipe(), **hours}, files)
         return self.summary()
 
     def summary(self) -> Summary:

@@ -15,60 +15,99 @@ from starlette.exceptions import HTTPException
 
 from omnidc import __version__
 from omnidc.errors import OmnidcError
+from omnidc.frame import Frame
 from omnidc.pipeline import Completion
-from omnidc.web import description
-from omnidc.web.answers import MEDIA_TYPES, encode, headers, negotiate
-from omnidc.web.guard import Guard
+from omnidc.web import openapi
+from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory, exchange_of
+from omnidc.web.errors import BusyError, HttpError, StoppingError
 from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
-from omnidc.web.problems import BusyError, HttpError, StoppingError
-from omnidc.web.requests import discard_body, parse, read_body
+from omnidc.web.requests import BODY_COPIES, View, body_size, discard_body, parse, read_body
+from omnidc.web.responses import encode, headers, negotiate, respond
+from omnidc.web.security import SecurityMiddleware
 from omnidc.web.settings import Settings
-from omnidc.web.uploads import read_view
+from omnidc.web.uploads import UploadReader
 
 logger = logging.getLogger("omnidc.web")
 T = TypeVar("T")
 
 
-class Desk:
+FILE_THREADS = 2  # that decode uploads, and as many that encode answers
+
+
+class AppState:
     """What all routes share: the queue, a few threads for files, the limits."""
 
     def __init__(self, completer: Completer, settings: Settings) -> None:
         self.completer, self.settings, self.metrics = completer, settings, Metrics()
         self.queue = JobQueue(completer, settings.queue, settings.batch, self.metrics)
-        self._files: ThreadPoolExecutor | None = None
+        self.uploads = UploadReader(settings, FILE_THREADS)
+        self.budget = MemoryBudget(settings.max_memory or available_memory() // 2)
+        self._decoders: ThreadPoolExecutor | None = None
+        self._encoders: ThreadPoolExecutor | None = None
         self._receiving = 0
-        self.metrics.gauges["omnidc_queue_waiting"] = ("Requests that wait for the model.", lambda: len(self.queue))
-        self.metrics.gauges["omnidc_receiving"] = ("Requests being received or read.", lambda: self._receiving)
-        self.metrics.gauges["omnidc_ready"] = ("1 while requests are taken.", lambda: self.queue.alive)
+        self.metrics.gauge("omnidc_queue_waiting", "Requests that wait for the model.", lambda: len(self.queue))
+        self.metrics.gauge("omnidc_receiving", "Requests being received or read.", lambda: self._receiving)
+        self.metrics.gauge("omnidc_reserved_bytes", "Memory set aside for requests.", lambda: self.budget.used)
+        self.metrics.gauge("omnidc_ready", "1 while requests are taken.", lambda: self.queue.alive)
 
     @asynccontextmanager
     async def receiving(self, request: Request) -> AsyncIterator[None]:
-        """A place for an upload; there are as many as in the queue, so that memory is bounded."""
+        """A place for an upload; there are as many as in the queue, and their bodies fit into the memory budget."""
         if not self.queue.alive:
             raise StoppingError
-        if self._receiving >= self.settings.queue or len(self.queue) >= self.settings.queue:
+        try:
+            if self._receiving >= self.settings.queue or len(self.queue) >= self.settings.queue:
+                raise BusyError(self.queue.retry_after())
+            size = body_size(request, self.settings)
+            exchange_of(request).reserve(BODY_COPIES * size, "This request", self.queue.retry_after())
+        except BusyError:
             # A client that is still talking would meet a closed connection and never see the 429.
             await discard_body(request, self.settings)
-            raise BusyError(self.queue.retry_after())
+            raise
         self._receiving += 1
         try:
             yield
         finally:
             self._receiving -= 1
 
-    async def off_loop(self, work: Callable[[], T]) -> T:
-        """Run what takes time beside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._files, work)
+    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Frame]:
+        """Receive, parse and decode a request. extra: names of further fields that are let through."""
+        exchange = exchange_of(request)
+        async with self.receiving(request):
+            view = await parse(request, await read_body(request, self.settings), self.settings, extra)
+            width, height = await self.decode(lambda: self.uploads.image_size(view.image, exchange.remaining))
+            exchange.reserve(BYTES_PER_PIXEL * width * height, view.image.label, self.queue.retry_after())
+            given = await self.decode(
+                lambda: self.uploads.view(
+                    view.image,
+                    view.sparse,
+                    view.points,
+                    exchange.remaining,
+                    unit=view.options.unit,
+                    **view.options.reading,
+                )
+            )
+        return view, given
+
+    async def decode(self, work: Callable[[], T]) -> T:
+        """Read an upload beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._decoders, work)
+
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Run work that takes time beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._encoders, work)
 
     async def wait(self, job: Job, request: Request) -> Completion:
         """The result; the job is cancelled when the client leaves or the time is over."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
-        job.result.add_done_callback(lambda _: tell(loop, done))
+        job.result.add_done_callback(lambda _: set_event(loop, done))
         finished = asyncio.ensure_future(done.wait())
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({finished, gone}, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {finished, gone}, timeout=exchange_of(request).remaining, return_when=asyncio.FIRST_COMPLETED
+            )
             if job.result.done():
                 return job.result.result()
             if gone.done():
@@ -80,17 +119,21 @@ class Desk:
             gone.cancel()
 
     def open(self) -> None:
-        self._files = ThreadPoolExecutor(2, thread_name_prefix="omnidc-files")
+        self._decoders = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="omnidc-decode")
+        self._encoders = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="omnidc-encode")
+        self.uploads.open()
         self.queue.start()
 
     def close(self) -> None:
         """Finish what runs."""
         self.queue.close(self.settings.timeout)
-        if self._files is not None:
-            self._files.shutdown(wait=True, cancel_futures=True)
+        for executor in (self._decoders, self._encoders):
+            if executor is not None:
+                executor.shutdown(wait=True, cancel_futures=True)
+        self.uploads.close()
 
 
-def tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+def set_event(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
     """Set an event from another thread; a loop that has ended meanwhile needs no news."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(done.set)
@@ -102,78 +145,81 @@ async def _disconnected(request: Request) -> None:
 
 
 def create_app(completer: Completer, settings: Settings | None = None) -> FastAPI:
-    """The application: `app.state.desk` holds the queue."""
+    """The application: `app.state.shared` holds the queue."""
     settings = settings or Settings()
-    desk = Desk(completer, settings)
+    shared = AppState(completer, settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.open()
+        shared.open()
         yield
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(shared.close)
 
     # The usual documentation pages load scripts from elsewhere; the description itself is at /openapi.json.
     app = FastAPI(
         title="omnidc",
         version=__version__,
-        description=description.ABOUT,
+        description=openapi.ABOUT,
         docs_url=None,
         redoc_url=None,
+        root_path=settings.root_path,
         lifespan=lifespan,
     )
-    app.state.desk = desk
-    app.add_middleware(Guard, settings=settings, metrics=desk.metrics)
+    app.state.shared = shared
+    app.add_middleware(SecurityMiddleware, settings=settings, metrics=shared.metrics, budget=shared.budget)
     app.add_exception_handler(OmnidcError, _explain)
     app.add_exception_handler(HTTPException, _explain)
     app.add_exception_handler(CancelledError, _explain)
     app.add_exception_handler(Exception, _apologize)
-    _add_service(app, desk)
+    _add_service(app, shared)
+    from omnidc.web.async_jobs import add_jobs
+
+    add_jobs(app, shared)
     if settings.page:
         from omnidc.web.page import add_page
 
-        add_page(app, desk)
-    description.complete(app, settings)
+        add_page(app, shared)
+    openapi.complete(app, settings)
     return app
 
 
-def _add_service(app: FastAPI, desk: Desk) -> None:
+def _add_service(app: FastAPI, shared: AppState) -> None:
     @app.post(
         "/v1/complete",
         summary="Complete the depth of one view",
         response_class=Response,
-        responses=description.COMPLETE_RESPONSES,
-        openapi_extra=description.COMPLETE_BODY,
+        responses=openapi.COMPLETE_RESPONSES,
+        openapi_extra=openapi.COMPLETE_BODY,
     )
     async def complete(request: Request) -> Response:
         kind = negotiate(request.headers.get("accept"))
-        async with desk.receiving(request):
-            view = await parse(request, await read_body(request, desk.settings), desk.settings)
-            if kind in ("ply", "glb") and view.options.intrinsics is None:
-                raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)
-            given = await desk.off_loop(
-                lambda: read_view(
-                    view.image,
-                    view.sparse,
-                    view.points,
-                    desk.settings,
-                    unit=view.options.unit,
-                    **view.options.reading,
-                )
-            )
-            job = desk.queue.submit(given, view.options.run)
-        result = await desk.wait(job, request)
-        body = await desk.off_loop(lambda: encode(result, kind))
-        return Response(body, media_type=MEDIA_TYPES[kind][0], headers=headers(result))
+        view, given = await shared.read_view(request)
+        if kind in ("ply", "glb") and given.intrinsics is None:
+            raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)
+        result = await shared.wait(shared.queue.submit(given, view.options.run), request)
+        body = await shared.run_in_thread(lambda: encode(result, kind))
+        return respond(body, kind, headers(result))
 
-    @app.get("/v1/models", summary="The model that runs here", responses=description.MODELS_RESPONSES)
+    @app.get("/v1/models", summary="The model that runs here", responses=openapi.MODELS_RESPONSES)
     async def models() -> JSONResponse:
-        return JSONResponse({"models": [describe_model(desk.completer)]})
+        return JSONResponse({"models": [describe_model(shared.completer)]})
+
+    if not shared.settings.page:
+
+        @app.get("/", include_in_schema=False)
+        async def index(request: Request) -> PlainTextResponse:
+            root = str(request.base_url).rstrip("/")
+            return PlainTextResponse(
+                f"omnidc {__version__}: depth completion over HTTP, with the model {shared.completer.name}.\n\n"
+                f"  curl -F image=@photo.jpg -F sparse=@sparse.npy {root}/v1/complete -o depth.npy\n\n"
+                f"Description: {root}/openapi.json   Page for people: omnidc web\n"
+            )
 
     @app.get(
         "/healthz",
         summary="Is the process alive?",
         response_class=PlainTextResponse,
-        responses=description.text_response("ok"),
+        responses=openapi.text_response("ok"),
     )
     async def healthz() -> PlainTextResponse:
         return PlainTextResponse("ok\n")
@@ -182,10 +228,10 @@ def _add_service(app: FastAPI, desk: Desk) -> None:
         "/readyz",
         summary="Are requests taken?",
         response_class=PlainTextResponse,
-        responses={**description.text_response("ready"), 503: description.PROBLEM},
+        responses={**openapi.text_response("ready"), 503: openapi.PROBLEM},
     )
     async def readyz() -> PlainTextResponse:
-        if not desk.queue.alive:
+        if not shared.queue.alive:
             raise StoppingError
         return PlainTextResponse("ready\n")
 
@@ -193,10 +239,10 @@ def _add_service(app: FastAPI, desk: Desk) -> None:
         "/metrics",
         summary="Counters for Prometheus",
         response_class=PlainTextResponse,
-        responses=description.text_response("Prometheus' text format"),
+        responses=openapi.text_response("Prometheus' text format"),
     )
     async def metrics() -> PlainTextResponse:
-        return PlainTextResponse(desk.metrics.text(), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(shared.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 def describe_model(completer: Completer) -> dict[str, Any]:

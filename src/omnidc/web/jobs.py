@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from omnidc.errors import OmnidcError
 from omnidc.frame import Frame
 from omnidc.pipeline import Completion
+from omnidc.web.errors import BusyError, StoppingError
 from omnidc.web.metrics import Metrics
-from omnidc.web.problems import BusyError, StoppingError
 
 logger = logging.getLogger("omnidc.web")
 
@@ -69,7 +69,7 @@ class Job:
             self.result.set_exception(error)
 
 
-class Watch:
+class ProgressHook:
     """Looks over the network's shoulder: counts its layers for the progress, and stops a batch nobody waits for."""
 
     def __init__(self, network: Any) -> None:
@@ -112,7 +112,7 @@ class JobQueue:
         self._changed = threading.Condition()
         self._closed = True
         self._seconds = 1.0  # running mean of the time of one job
-        self._watch = Watch(getattr(completer, "network", None))
+        self._hook = ProgressHook(getattr(completer, "network", None))
         self._worker = threading.Thread()
 
     def start(self) -> None:
@@ -194,7 +194,7 @@ class JobQueue:
         run = batch[0].run
         inputs = [job.inputs for job in batch]
         try:
-            results = self._watch(
+            results = self._hook(
                 batch,
                 lambda: self.completer.complete_inputs(inputs, run.keep_input, run.max_long_side, far=run.far),
             )

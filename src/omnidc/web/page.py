@@ -23,17 +23,17 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 import omnidc
-from omnidc.errors import OmnidcError
+from omnidc.errors import InputError, OmnidcError
 from omnidc.io.depth import CODECS
 from omnidc.pipeline import Completion
-from omnidc.web.answers import MEDIA_TYPES, encode
-from omnidc.web.app import Desk, describe_model, tell
+from omnidc.web.admission import Exchange, exchange_of
+from omnidc.web.app import AppState, describe_model, set_event
+from omnidc.web.errors import HttpError
 from omnidc.web.jobs import CancelledError, Job
-from omnidc.web.problems import HttpError
 from omnidc.web.requests import parse, read_body, validated
+from omnidc.web.responses import MEDIA_TYPES, encode, respond
 from omnidc.web.settings import Settings
-from omnidc.web.uploads import check_image, read_picture, read_view
-from omnidc.web.view import FIELD_OF_VIEW, assumed_camera, disturb, pack
+from omnidc.web.view import FIELD_OF_VIEW, assumed_camera, corrupt_points, pack
 
 STATIC = Path(__file__).parent / "static"
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
@@ -48,6 +48,9 @@ EXAMPLE_LIST: tuple[dict[str, Any], ...] = (
 )
 
 
+KEPT_PER_PIXEL = 19  # bytes: four maps of float32, and the photograph
+
+
 class Sliders(BaseModel):
     """What the page asks for besides the options of the service."""
 
@@ -59,8 +62,8 @@ class Sliders(BaseModel):
 class Results:
     """The last few results in memory, for a while."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._limit, self._seconds = settings.results, settings.result_seconds
+    def __init__(self, settings: Settings, max_bytes: int) -> None:
+        self._limit, self._seconds, self._max_bytes = settings.results, settings.result_seconds, max_bytes
         self._kept: OrderedDict[str, tuple[float, Completion, bytes]] = OrderedDict()
 
     def add(self, result: Completion, view: bytes) -> str:
@@ -80,19 +83,26 @@ class Results:
 
     def tidy(self) -> None:
         oldest = time.monotonic() - self._seconds
-        while self._kept and (len(self._kept) > self._limit or next(iter(self._kept.values()))[0] < oldest):
+        while self._kept and (
+            len(self._kept) > self._limit
+            or next(iter(self._kept.values()))[0] < oldest
+            or (
+                len(self._kept) > 1
+                and sum(KEPT_PER_PIXEL * kept.depth.size for _, kept, _ in self._kept.values()) > self._max_bytes
+            )
+        ):
             self._kept.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._kept)
 
 
-def add_page(app: FastAPI, desk: Desk) -> None:
+def add_page(app: FastAPI, shared: AppState) -> None:
     """Add the page to the service."""
-    results = Results(desk.settings)
+    results = Results(shared.settings, shared.budget.limit // 4)
     app.state.results = results
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    desk.metrics.gauges["omnidc_results_kept"] = ("Results the page keeps in memory.", lambda: len(results))
+    shared.metrics.gauge("omnidc_results_kept", "Results the page keeps in memory.", lambda: len(results))
     hidden: dict[str, Any] = {"include_in_schema": False}
 
     @app.get("/", **hidden)
@@ -101,10 +111,10 @@ def add_page(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/page/info", **hidden)
     async def info() -> JSONResponse:
-        settings = desk.settings
+        settings = shared.settings
         return JSONResponse(
             {
-                "model": describe_model(desk.completer),
+                "model": describe_model(shared.completer),
                 "version": omnidc.__version__,
                 "max_bytes": settings.max_bytes,
                 "max_pixels": settings.max_pixels,
@@ -124,30 +134,29 @@ def add_page(app: FastAPI, desk: Desk) -> None:
     @app.post("/page/preview", **hidden)
     async def preview(request: Request) -> Response:
         """A PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
-        async with desk.receiving(request):
-            view = await parse(request, await read_body(request, desk.settings), desk.settings)
-            check_image(view.image, desk.settings)
-            return Response(await desk.off_loop(lambda: read_picture(view.image)), media_type="image/png")
+        exchange = exchange_of(request)
+        async with shared.receiving(request):
+            view = await parse(request, await read_body(request, shared.settings), shared.settings)
+            data = await shared.decode(lambda: shared.uploads.preview(view.image, exchange.remaining))
+        return Response(data, media_type="image/png")
 
     @app.post("/page/complete", **hidden)
     async def complete(request: Request) -> StreamingResponse:
-        async with desk.receiving(request):
-            sent = await parse(request, await read_body(request, desk.settings), desk.settings, EXTRA)
-            sliders = validated(Sliders, sent.extra)
-            options = sent.options
-            given = await desk.off_loop(
-                lambda: read_view(
-                    sent.image, sent.sparse, sent.points, desk.settings, unit=options.unit, **options.reading
-                )
-            )
-            given, planted = disturb(given, sliders.keep, sliders.outliers)
-            assumed = given.intrinsics is None
-            if given.intrinsics is None:
-                camera = assumed_camera((given.height, given.width), sliders.field_of_view)
-                given = replace(given, intrinsics=camera)
-            job = desk.queue.submit(given, options.run)
-        notes = {"summary": given.summary(), "assumed_camera": assumed, "planted": planted}
-        return StreamingResponse(_follow(job, desk, results, notes), media_type="application/x-ndjson")
+        try:
+            sent, given = await shared.read_view(request, EXTRA)
+        except InputError as error:
+            raise InputError(page_words(str(error))) from error
+        sliders = validated(Sliders, sent.extra)
+        given, num_outliers = corrupt_points(given, sliders.keep, sliders.outliers)
+        assumed = given.intrinsics is None
+        if given.intrinsics is None:
+            camera = assumed_camera((given.height, given.width), sliders.field_of_view)
+            given = replace(given, intrinsics=camera)
+        given = replace(given, warnings=tuple(page_words(sentence) for sentence in given.warnings))
+        job = shared.queue.submit(given, sent.options.run)
+        notes = {"summary": page_words(given.summary()), "assumed_camera": assumed, "num_outliers": num_outliers}
+        lines = _follow(job, shared, results, notes, exchange_of(request))
+        return StreamingResponse(lines, media_type="application/x-ndjson")
 
     @app.get("/page/results/{name}/view", **hidden)
     async def view(name: str) -> Response:
@@ -158,9 +167,8 @@ def add_page(app: FastAPI, desk: Desk) -> None:
         result, _ = results.get(name)
         if kind not in MEDIA_TYPES:
             raise HttpError(f"There is no download of the kind {kind[:8]!r}.", 404)
-        body = await desk.off_loop(lambda: encode(result, kind))
-        disposition = f'attachment; filename="depth.{kind}"'
-        return Response(body, media_type=MEDIA_TYPES[kind][0], headers={"Content-Disposition": disposition})
+        body = await shared.run_in_thread(lambda: encode(result, kind))
+        return respond(body, kind, {"Content-Disposition": f'attachment; filename="depth.{kind}"'})
 
     @app.delete("/page/results/{name}", **hidden)
     async def forget(name: str) -> Response:
@@ -168,22 +176,23 @@ def add_page(app: FastAPI, desk: Desk) -> None:
         return Response(status_code=204)
 
 
-async def _follow(job: Job, desk: Desk, results: Results, notes: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _follow(
+    job: Job, shared: AppState, results: Results, notes: dict[str, Any], exchange: Exchange
+) -> AsyncIterator[bytes]:
     """Lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
-    deadline = time.monotonic() + desk.settings.timeout
     last: dict[str, Any] = {}
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
-    job.result.add_done_callback(lambda _: tell(loop, done))
+    job.result.add_done_callback(lambda _: set_event(loop, done))
     try:
         while not job.result.done():
-            place = desk.queue.place(job)
+            place = shared.queue.place(job)
             state = {"state": "waiting", "place": place} if place else {"state": "running", "progress": job.progress}
             if state != last:
                 yield _line(state)
                 last = state
-            if time.monotonic() > deadline:
-                yield _failed(f"No result within {desk.settings.timeout:g} seconds: use a smaller image.")
+            if exchange.expired:
+                yield _failed(f"No result within {shared.settings.timeout:g} seconds: use a smaller image.")
                 return
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(done.wait(), 0.1)
@@ -198,10 +207,31 @@ async def _follow(job: Job, desk: Desk, results: Results, notes: dict[str, Any])
         except Exception:
             yield _failed("The server failed at this view; its log says why.")
             return
-        view = await desk.off_loop(lambda: pack(result, notes))
+        view = await shared.run_in_thread(lambda: pack(result, notes))
         yield _line({"state": "done", "result": results.add(result, view)})
     finally:
         job.cancel()
+
+
+# What sentences of the library call things, and what the page calls them.
+PAGE_WORDS = (
+    (
+        "move the points with --resize-sparse nearest (resize_sparse=True) if only the resolution differs",
+        "tick \u201cThe depth has another resolution: move its points\u201d if only the resolution differs",
+    ),
+    ("give --depth-scale 1000 (depth_scale=1000)", "type 1000 under \u201cStored numbers are divided by\u201d"),
+    (
+        "give --depth-scale if that is wrong",
+        "type another number under \u201cStored numbers are divided by\u201d if not",
+    ),
+)
+
+
+def page_words(sentence: str) -> str:
+    """Say a sentence of the library in the words of the page, which has no options of a command line."""
+    for ours, theirs in PAGE_WORDS:
+        sentence = sentence.replace(ours, theirs)
+    return sentence
 
 
 def _line(data: dict[str, Any]) -> bytes:
@@ -209,4 +239,4 @@ def _line(data: dict[str, Any]) -> bytes:
 
 
 def _failed(sentence: str) -> bytes:
-    return _line({"state": "failed", "error": sentence})
+    return _line({"state": "failed", "error": page_words(sentence)})

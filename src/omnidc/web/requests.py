@@ -14,8 +14,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
+from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.jobs import Run
-from omnidc.web.problems import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import Upload
 
@@ -110,6 +110,15 @@ class View:
     points: list[Point] | None
     options: Options
     extra: dict[str, str]  # fields that only the page sends
+
+
+BODY_COPIES = 3  # of a body at a time: as received, its parts, the decoder's file in memory
+
+
+def body_size(request: Request, settings: Settings) -> int:
+    """Bytes that the body will have, or may have where the client does not say."""
+    declared = request.headers.get("content-length", "")
+    return min(int(declared), settings.max_bytes) if declared.isdigit() else settings.max_bytes
 
 
 async def read_body(request: Request, settings: Settings) -> bytes:

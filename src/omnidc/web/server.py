@@ -16,6 +16,8 @@ from omnidc.web.settings import Settings
 
 logger = logging.getLogger("omnidc.web")
 
+CUT_AFTER = 2.0  # seconds after the deadline of a request at which its connection is cut
+
 
 def run(load: Callable[[], Any], settings: Settings, open_browser: bool = False) -> None:
     """Load the model, listen, serve until told to stop (Ctrl-C or SIGTERM), finish what runs."""
@@ -54,45 +56,62 @@ def configure(app: Any, settings: Settings) -> Any:
 
     return uvicorn.Config(
         app,
-        http=protocol(settings.header_timeout),
+        http=protocol(settings),
         ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=int(settings.timeout) + 1,
-        limit_concurrency=1024,
+        limit_concurrency=512,
     )
 
 
-def protocol(header_timeout: float) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP/1.1 with a time limit for the head of a request, which uvicorn itself lacks."""
+def protocol(settings: Settings) -> type[asyncio.Protocol]:
+    """uvicorn's HTTP/1.1 with time limits for the head of a request and for the whole exchange, which it lacks."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class PatientProtocol(H11Protocol):
-        """Answers 408 to a client that has not finished its request's head in time."""
+    class TimedProtocol(H11Protocol):
+        """Answers 408 to a head that comes too slowly; cuts a connection whose answer is not read in time."""
 
-        _limit: asyncio.TimerHandle | None = None
+        _head: asyncio.TimerHandle | None = None
+        _exchange: asyncio.TimerHandle | None = None
+        _timed: Any = None  # the cycle that `_exchange` belongs to
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._limit = self.loop.call_later(header_timeout, self._too_slow)
+            self._head = self.loop.call_later(settings.header_timeout, self._head_expired)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             waiting = self.cycle is None or self.cycle.response_complete
-            if not waiting and self._limit is not None:
-                self._limit.cancel()
-                self._limit = None
-            elif waiting and self._limit is None and not self.transport.is_closing() and self.conn.trailing_data[0]:
-                self._limit = self.loop.call_later(header_timeout, self._too_slow)
+            if not waiting and self._head is not None:
+                self._head.cancel()
+                self._head = None
+            elif waiting and self._head is None and not self.transport.is_closing() and self.conn.trailing_data[0]:
+                self._head = self.loop.call_later(settings.header_timeout, self._head_expired)
+            self._time_exchange()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            if self._limit is not None:
-                self._limit.cancel()
+            for timer in (self._head, self._exchange):
+                if timer is not None:
+                    timer.cancel()
             super().connection_lost(exc)
 
-        def _too_slow(self) -> None:
+        def _time_exchange(self) -> None:
+            if self.cycle is not self._timed:
+                self._timed = self.cycle
+                if self._exchange is not None:
+                    self._exchange.cancel()
+                self._exchange = self.loop.call_later(settings.timeout + CUT_AFTER, self._exchange_expired)
+
+        def _exchange_expired(self) -> None:
+            if self.cycle is not self._timed:  # a pipelined request has begun meanwhile
+                self._time_exchange()
+            elif not self.cycle.response_complete or self.transport.get_write_buffer_size():
+                self.transport.abort()
+
+        def _head_expired(self) -> None:
             if self.transport.is_closing():
                 return
             body = b'{"error": "The request\'s head did not arrive in time."}'
@@ -100,4 +119,4 @@ def protocol(header_timeout: float) -> type[asyncio.Protocol]:
             self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
             self.transport.close()
 
-    return PatientProtocol
+    return TimedProtocol

@@ -1,19 +1,17 @@
 """From the bytes that strangers send to checked `Frame`.
 
-Nothing is decoded before its header says how large it will be. The readers of the package want files; they get them in
-memory (/dev/shm where there is one) under names of our own making, and the files are gone when the reader returns.
+Files are decoded in sandboxes (`omnidc.io.sandbox`): nothing is decoded before its header says how large it will be,
+and a decoder that hangs, crashes or runs out of memory is given up. The decoders want files; they get them in memory
+(/dev/shm where there is one), each in a folder of its own, and the files are gone when the decoder returns.
 """
 
 from __future__ import annotations
 
-import io
-import math
+import queue
 import re
 import secrets
 import shutil
-import struct
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,22 +21,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.errors import InputError, OmnidcError
+from omnidc.errors import FileError, InputError, OmnidcError
 from omnidc.frame import Frame, Unit
-from omnidc.io.depth import CODECS
+from omnidc.io.depth import CODECS, DepthFile
+from omnidc.io.sandbox import Answer, Sandbox, SlowFileError
+from omnidc.io.untrusted import TooLargeFileError
 from omnidc.pipeline import make_frame
-from omnidc.pipeline.prepare import as_image
-from omnidc.web.problems import TooLargeError
+from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 
-IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program
 MAGIC = ((b"\x93NUMPY", ".npy"), (b"\x89PNG", ".png"), (b"PK\x03\x04", ".npz"), (b"v/1\x01", ".exr"), (b"Pf\n", ".pfm"))
-EXR_CHANNELS = 8
+PREVIEW_SIDE = 1600  # pixels
+DECODER_BYTES = 64  # address space of a decoder per pixel that it may read: float64 maps, copies, channels
+DECODER_BASE = 2**30  # ... and of Python with its libraries
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file as it was sent; `name` is what the sender calls it, and is never used as a path."""
+    """A file as it was sent; `name` is what the sender calls it."""
 
     name: str
     data: bytes
@@ -53,11 +53,10 @@ class Upload:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A private folder in memory where that exists, gone with all its files at the end of the block."""
-    memory = Path("/dev/shm")
+    """Make a private folder, in memory where that exists; it is removed with all its files at the end of the block."""
     # Digits only: the guess of a file's unit looks for names of datasets in the path.
     name = f"omnidc-{secrets.randbelow(10**18):018d}"
-    for parent in (memory, Path(tempfile.gettempdir())):
+    for parent in (Path("/dev/shm"), Path(tempfile.gettempdir())):
         try:
             folder = parent / name
             folder.mkdir(mode=0o700)
@@ -72,43 +71,87 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def read_view(
-    image: Upload,
-    sparse: Upload | None,
-    points: Sequence[Sequence[float]] | None,
-    settings: Settings,
-    unit: str | None = None,
-    **options: Any,
-) -> Frame:
-    """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.make_frame`."""
-    if sparse is not None and points is not None:
-        raise InputError("Give the depth as a file or as points, not both.")
-    check_image(image, settings)
-    with scratch() as folder:
-        picture = folder / f"image-{image.label}"
-        picture.write_bytes(image.data)
-        depth: Path | npt.NDArray[np.float32] | None = None
+class UploadReader:
+    """Decodes uploads in a few sandboxes. Its methods block, and may be called from as many threads as there are."""
+
+    def __init__(self, settings: Settings, sandboxes: int) -> None:
+        self.settings = settings
+        memory = DECODER_BASE + DECODER_BYTES * settings.max_pixels
+        self._sandboxes = [Sandbox("omnidc.web.decode", memory) for _ in range(sandboxes)]
+        self._free: queue.SimpleQueue[Sandbox] = queue.SimpleQueue()
+        for sandbox in self._sandboxes:
+            self._free.put(sandbox)
+
+    def open(self) -> None:
+        for sandbox in self._sandboxes:
+            sandbox.start()
+
+    def close(self) -> None:
+        for sandbox in self._sandboxes:
+            sandbox.close()
+
+    def image_size(self, image: Upload, timeout: float) -> tuple[int, int]:
+        """Width and height, after the turn that the camera's orientation tag asks for."""
+        if not image.data:
+            raise InputError(f"{image.label} is empty: send a photograph as JPEG, PNG, WebP or TIFF.")
+        values, _ = self._decode("photo_size", image, image.label, timeout)
+        width, height = values["size"]
+        return int(width), int(height)
+
+    def preview(self, image: Upload, timeout: float) -> bytes:
+        """A PNG of the photograph for browsers that cannot show its format."""
+        self.image_size(image, timeout)
+        _, [data] = self._decode("preview", image, image.label, timeout, long_side=PREVIEW_SIDE)
+        return data.tobytes()
+
+    def view(
+        self,
+        image: Upload,
+        sparse: Upload | None,
+        points: Sequence[Sequence[float]] | None,
+        timeout: float,
+        unit: str | None = None,
+        depth_scale: float | None = None,
+        **options: Any,
+    ) -> Frame:
+        """Check and decode one view, exactly as the command line does. Options as for `omnidc.pipeline.make_frame`."""
+        if sparse is not None and points is not None:
+            raise InputError("Give the depth as a file or as points, not both.")
+        depth: DepthFile | npt.NDArray[np.float32] | None = None
+        if points:
+            depth = rasterize(points, self.image_size(image, timeout), self.settings)
+        _, [picture] = self._decode("photo", image, image.label, timeout)
         if sparse is not None:
-            depth = folder / with_suffix(sparse)
-            check_depth(sparse, depth.suffix.lower(), settings)
-            depth.write_bytes(sparse.data)
-        elif points:
-            depth = rasterize(points, image_size(image), settings)
+            values, [map_] = self._decode("depth", sparse, with_suffix(sparse), timeout, scale=depth_scale)
+            depth, depth_scale = DepthFile(map_, **{**values, "unit": Unit(values["unit"])}), None
+        given = make_frame(picture, depth, depth_scale=depth_scale, **options)
+        if points:
+            given = replace(given, unit_reason="points, taken as they are")
+        if unit == "m" and given.unit != Unit.METERS and given.measurements().any():
+            kept = tuple(text for text in given.warnings if "looks like millimetres" not in text)
+            given = replace(given, unit=Unit.METERS, unit_reason="metres, as the request says", warnings=kept)
+        return given
+
+    def _decode(self, task: str, upload: Upload, label: str, timeout: float, **options: Any) -> Answer:
+        limit = min(timeout, self.settings.read_timeout)
+        sandbox = self._free.get()
         try:
-            given = make_frame(picture, depth, **options)
-        except OmnidcError as error:
-            sentence = str(error).replace(str(picture), image.label)
-            if isinstance(depth, Path):
-                sentence = sentence.replace(str(depth), depth.name)
-            raise type(error)(sentence) from error
-        except MemoryError as error:
-            raise TooLargeError("There is not enough memory to read this: send a smaller file.") from error
-    if points:
-        given = replace(given, unit_reason="points, taken as they are")
-    if unit == "m" and given.unit != Unit.METERS and given.measurements().any():
-        told = tuple(text for text in given.warnings if "looks like millimetres" not in text)
-        given = replace(given, unit=Unit.METERS, unit_reason="metres, as the request says", warnings=told)
-    return given
+            with scratch() as folder:
+                path = folder / label
+                path.write_bytes(upload.data)
+                try:
+                    return sandbox.call(task, path, limit, pixels=self.settings.max_pixels, **options)
+                except SlowFileError as error:
+                    status = 504 if limit < self.settings.read_timeout else 422
+                    raise HttpError(str(error).replace(str(path), label), status) from error
+                except TooLargeFileError as error:
+                    raise TooLargeError(str(error).replace(str(path), label)) from error
+                except OmnidcError as error:
+                    raise type(error)(str(error).replace(str(path), label)) from error
+        except OSError as error:
+            raise FileError(f"{label} cannot be read here now ({error.strerror}): try again later.") from error
+        finally:
+            self._free.put(sandbox)
 
 
 def with_suffix(upload: Upload) -> str:
@@ -120,112 +163,6 @@ def with_suffix(upload: Upload) -> str:
             return upload.label + suffix
     known = ", ".join(suffix[1:] for suffix in CODECS)
     raise InputError(f"{upload.label} is not a depth file that is known here: send one of {known}.")
-
-
-def check_image(image: Upload, settings: Settings) -> None:
-    """Look at the header alone: is it a picture, and how many pixels will it have?"""
-    if not image.data:
-        raise InputError(f"{image.label} is empty: send a photograph as JPEG, PNG, WebP or TIFF.")
-    width, height = image_size(image, turn=False)
-    check_pixels(width, height, image.label, settings)
-
-
-def image_size(image: Upload, turn: bool = True) -> tuple[int, int]:
-    """Width and height, after the turn that the camera's orientation tag asks for."""
-    with _open_picture(image, IMAGE_FORMATS, "an image: send a JPEG, PNG, WebP or TIFF") as picture:
-        width, height = picture.size
-        try:
-            turned = turn and picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        except Exception:  # a damaged tag; the reader ignores it as well
-            turned = False
-    return (height, width) if turned else (width, height)
-
-
-@contextmanager
-def _open_picture(upload: Upload, formats: tuple[str, ...], kind: str) -> Iterator[Any]:
-    from PIL import Image
-
-    try:
-        picture = Image.open(io.BytesIO(upload.data), formats=formats)
-    except Image.DecompressionBombError as error:
-        raise TooLargeError(f"{upload.label} has far too many pixels: send a smaller one.") from error
-    except Exception as error:  # Pillow's plugins raise whatever damaged bytes make them raise
-        raise InputError(f"{upload.label} is damaged or not {kind}.") from error
-    with picture:
-        yield picture
-
-
-def check_pixels(width: int, height: int, label: str, settings: Settings) -> None:
-    if width * height > settings.max_pixels:
-        raise TooLargeError(
-            f"{label} has {width}x{height} pixels, more than the {settings.megapixels} that are taken here: shrink it."
-        )
-
-
-def check_depth(upload: Upload, suffix: str, settings: Settings) -> None:
-    """The size a depth file claims, before anything is allocated for it."""
-    try:
-        if suffix == ".npy":
-            _check_npy(io.BytesIO(upload.data), upload.label, settings)
-        elif suffix == ".npz":
-            _check_npz(upload, settings)
-        elif suffix == ".exr":
-            _check_exr(upload, settings)
-        elif suffix in (".png", ".tif", ".tiff"):
-            with _open_picture(upload, ("PNG", "TIFF"), f"a {CODECS[suffix].name} file: export it again") as picture:
-                width, height = picture.size
-                check_pixels(width, height, upload.label, settings)
-    except OmnidcError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{upload.label} is damaged, truncated or not a {CODECS[suffix].name} file: export it again."
-        ) from error
-
-
-def _check_npy(stream: Any, label: str, settings: Settings) -> None:
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    if dtype.hasobject:
-        raise InputError(f"{label} holds Python objects, not a depth map: save the map alone with numpy.save.")
-    if math.prod(shape) > settings.max_pixels or dtype.itemsize > 16:
-        raise TooLargeError(
-            f"{label} claims the shape {list(shape)[:4]} of {dtype}, more than the {settings.megapixels} that are "
-            "taken here."
-        )
-
-
-def _check_npz(upload: Upload, settings: Settings) -> None:
-    limit = 8 * settings.max_pixels + 4096  # one map of float64
-    with zipfile.ZipFile(io.BytesIO(upload.data)) as archive:
-        members = archive.infolist()
-        if len(members) > 32 or sum(member.file_size for member in members) > 4 * limit:
-            raise TooLargeError(f"{upload.label} unpacks to more than is taken here: send the depth map alone.")
-        for member in members:
-            if member.filename.endswith(".npy"):
-                with archive.open(member) as stream:
-                    _check_npy(stream, upload.label, settings)
-
-
-def _check_exr(upload: Upload, settings: Settings) -> None:
-    """Walk through the attributes of the first header: name, type, size, value."""
-    data, at = upload.data, 8
-    if data[:4] != b"v/1\x01":
-        raise ValueError("no OpenEXR magic")
-    if struct.unpack_from("<I", data, 4)[0] & 0x1800:
-        raise InputError(f"{upload.label} is a deep or multi-part EXR: send one with a single part.")
-    while data[at] != 0:
-        name, kind = data[at : at + 512].split(b"\0", 2)[:2]
-        at += len(name) + len(kind) + 2
-        (size,) = struct.unpack_from("<I", data, at)
-        value = data[at + 4 : at + 4 + size]
-        at += 4 + size
-        if name in (b"dataWindow", b"displayWindow"):
-            left, top, right, bottom = struct.unpack("<4i", value)
-            check_pixels(max(0, right - left + 1), max(0, bottom - top + 1), upload.label, settings)
-        if name == b"channels" and len(re.findall(rb"[^\0]+\0.{16}", value, re.DOTALL)) > EXR_CHANNELS:
-            raise TooLargeError(f"{upload.label} has more than {EXR_CHANNELS} channels: send the depth alone.")
 
 
 def rasterize(
@@ -256,21 +193,3 @@ def rasterize(
     sparse = np.zeros((height, width), np.float32)
     sparse[y.astype(int), x.astype(int)] = depth
     return sparse
-
-
-def read_picture(image: Upload, long_side: int = 1600) -> bytes:
-    """A PNG of the photograph for browsers that cannot show its format. Its header must have been checked."""
-    from PIL import Image
-
-    with scratch() as folder:
-        path = folder / f"image-{image.label}"
-        path.write_bytes(image.data)
-        try:
-            array = as_image(path)
-        except OmnidcError as error:
-            raise type(error)(str(error).replace(str(path), image.label)) from error
-    picture = Image.fromarray(array)
-    picture.thumbnail((long_side, long_side))
-    stream = io.BytesIO()
-    picture.save(stream, "PNG")
-    return stream.getvalue()

@@ -33,7 +33,7 @@ def assumed_camera(shape: tuple[int, ...], field_of_view: float) -> npt.NDArray[
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
 
 
-def disturb(given: Frame, keep: float, outliers: float) -> tuple[Frame, int]:
+def corrupt_points(given: Frame, keep: float, outliers: float) -> tuple[Frame, int]:
     """Make a share of the points wrong, then keep a share of them; return the frame and how many wrong ones stay.
 
     A wrong depth is drawn evenly from the range of the right ones. Fewer points are always a subset of more, so that

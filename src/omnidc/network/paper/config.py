@@ -107,10 +107,9 @@ PRESETS: dict[str, PaperConfig] = {
     "paper-no-laplace": replace(PAPER, laplace=False),
     "paper-no-spn": replace(PAPER, spn_steps=0),
     "paper-narrow": replace(PAPER, width=0.125),
-    # OGNI-DC's published form. Only its last iteration is supervised here; the original weighs all of them.
-    "ogni-dc": replace(
-        PAPER, resolutions=1, gru_iterations=5, space="linear", gradient_limit=LINEAR_LIMIT, laplace=False
-    ),
+    # OGNI-DC as its test scripts run it (log depth, not normalised). Only its last iteration is supervised here; the
+    # original weighs all of them.
+    "ogni-dc": replace(PAPER, resolutions=1, gru_iterations=5, space="log", laplace=False),
     # The backbone and DySPN alone. The paper does not state the depth space of this baseline.
     "completionformer": replace(PAPER, integrator=False, laplace=False),
 }

@@ -33,12 +33,10 @@ def read_pickle(path: Path) -> tuple[dict[str, Tensor], argparse.Namespace | Non
     try:
         with torch.serialization.safe_globals([argparse.Namespace, Counter]):
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
-        if isinstance(error, pickle.UnpicklingError) and "global" in str(error).lower():
-            reason = "it holds Python objects that are not safe to open"
-        else:
-            reason = "it is damaged or incomplete; download it again"
-        raise CheckpointError(f"{path} cannot be opened as a PyTorch checkpoint: {reason}.") from error
+    except pickle.UnpicklingError as error:
+        if "global" not in str(error).lower():
+            raise
+        raise CheckpointError(f"{path} holds Python objects that are not safe to open: download it again.") from error
     net = content.get("net") if isinstance(content, dict) else None
     if not isinstance(net, dict) or not all(isinstance(tensor, Tensor) for tensor in net.values()):
         raise CheckpointError(f"{path} is not a checkpoint of OMNI-DC: it has no table of weights called 'net'.")

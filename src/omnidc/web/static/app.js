@@ -80,7 +80,7 @@ async function takeImage(file) {
 async function serverPreview(file) {
   const form = new FormData();
   form.append("image", file);
-  const answer = await fetch("/page/preview", { method: "POST", body: form }).catch(() => null);
+  const answer = await fetch("page/preview", { method: "POST", body: form }).catch(() => null);
   if (!answer) return void complain("The server cannot be reached: is omnidc web still running?");
   if (!answer.ok) return void complain(await sentence(answer));
   return createImageBitmap(await answer.blob());
@@ -117,7 +117,7 @@ async function takeDropped(files) {
 
 async function takeExample(example) {
   const [image, sparse] = await Promise.all(["room.jpg", "room_sparse.npz"].map(async (name) => {
-    const answer = await fetch(`/page/examples/${name}`);
+    const answer = await fetch(`page/examples/${name}`);
     return new File([await answer.blob()], name);
   }));
   state.sparse = null;
@@ -236,7 +236,7 @@ async function run(asked = false) {
   working("Sending …", null);
   const started = performance.now();
   try {
-    const answer = await fetch("/page/complete", { method: "POST", body: form(), signal: mine.signal });
+    const answer = await fetch("page/complete", { method: "POST", body: form(), signal: mine.signal });
     if (!answer.ok) throw new Error(await sentence(answer));
     let done = null;
     for await (const line of lines(answer.body)) {
@@ -246,7 +246,7 @@ async function run(asked = false) {
       else done = line.result;
     }
     if (!done) throw new Error("The server stopped before the result was ready.");
-    const packed = await fetch(`/page/results/${done}/view`, { signal: mine.signal });
+    const packed = await fetch(`page/results/${done}/view`, { signal: mine.signal });
     if (!packed.ok) throw new Error(await sentence(packed));
     const view = unpack(await packed.arrayBuffer());
     forgetResult();
@@ -261,6 +261,7 @@ async function run(asked = false) {
     if (error.name === "AbortError") $("status").textContent = "Cancelled.";
     else {
       $("status").textContent = "";
+      markStale(true);
       complain(error instanceof TypeError ? "The server cannot be reached: is omnidc web still running?" : error.message);
     }
   } finally {
@@ -311,22 +312,31 @@ async function sentence(answer) {
   }
 }
 
+/** The sentence stands at the lower edge of the window, wherever the page is scrolled to. */
 function complain(text) {
   $("error").hidden = !text;
-  $("error").textContent = text;
+  $("error-text").textContent = text;
+}
+$("error-close").onclick = () => complain("");
+
+/** The result on show belongs to an input that was replaced by one that failed. */
+function markStale(stale) {
+  $("stale").hidden = !stale || !state.view;
+  $("output").classList.toggle("old", stale && Boolean(state.view));
 }
 
 const megabytes = (bytes) => `${Math.round(bytes / 2 ** 20)} MB`;
 
 /** The server keeps a result for its downloads; the page lets go of it as soon as it shows another. */
 function forgetResult() {
-  if (state.result) fetch(`/page/results/${state.result}`, { method: "DELETE", keepalive: true }).catch(() => {});
+  if (state.result) fetch(`page/results/${state.result}`, { method: "DELETE", keepalive: true }).catch(() => {});
   state.result = null;
 }
 
 function clearResult() {
   forgetResult();
   state.view = null;
+  markStale(false);
   $("status").textContent = "";
   $("readout").textContent = "Point at the map to read a value.";
   state.at = null;
@@ -342,6 +352,7 @@ function unit() {
 
 function showResult() {
   const { view } = state;
+  markStale(false);
   view.scale = new Scale(view.depth);
   if (view.uncertainty) view.spread = new Scale(view.uncertainty);
   $("nothing").hidden = true;
@@ -349,7 +360,7 @@ function showResult() {
   $("relative").hidden = !view.relative;
   const sentences = view.warnings.filter((w) => !(view.relative && /no depth points|switched off/.test(w)));
   $("warnings").replaceChildren(...sentences.map((w) => Object.assign(document.createElement("li"), { textContent: w })));
-  for (const kind of ["npy", "png", "ply", "glb"]) $(`save-${kind}`).href = `/page/results/${state.result}/depth.${kind}`;
+  for (const kind of ["npy", "png", "ply", "glb"]) $(`save-${kind}`).href = `page/results/${state.result}/depth.${kind}`;
   const facts = [["Model", view.model], ["Input", view.summary]];
   if (view.count) facts.push(["Distrusted", distrust(view)]);
   facts.push(["Camera", view.assumed_camera ? `not known; assumed ${$("fov").value}° across the width` : `focal length ${number(view.camera[0])} pixels`]);
@@ -364,7 +375,7 @@ function distrust(view) {
     ? `${view.distrusted} of ${view.count} points (crosses in the photograph; trust below ${view.distrust_below * 100} %)`
     : `none of the ${view.count} points`;
   if (!info.model.uses_photograph) text += "; this model believes every point";
-  return view.planted ? `${text}. ${view.planted} were made wrong.` : text;
+  return view.num_outliers ? `${text}. ${view.num_outliers} were made wrong.` : text;
 }
 
 function markPoints() {
@@ -506,7 +517,7 @@ for (const kind of ["dragleave", "drop"]) addEventListener(kind, (e) => { e.prev
 addEventListener("drop", (e) => e.dataTransfer.files.length && takeDropped([...e.dataTransfer.files]));
 addEventListener("pagehide", forgetResult);
 
-info = await (await fetch("/page/info")).json();
+info = await (await fetch("page/info")).json();
 const name = Object.assign(document.createElement("strong"), { textContent: info.model.name });
 $("model").replaceChildren("Model: ", name, `. ${info.model.description}`);
 $("version").textContent = info.version;
@@ -517,7 +528,7 @@ $("limits").textContent = `Up to ${megabytes(info.max_bytes)} and ${info.max_pix
 $("examples").replaceChildren(...info.examples.map((example) => {
   const button = document.createElement("button");
   button.type = "button";
-  const picture = Object.assign(document.createElement("img"), { src: "/page/examples/room.jpg", alt: "" });
+  const picture = Object.assign(document.createElement("img"), { src: "page/examples/room.jpg", alt: "" });
   button.append(picture, example.title);
   button.onclick = () => takeExample(example);
   return button;

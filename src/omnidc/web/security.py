@@ -1,36 +1,42 @@
-"""What stands before every route: known hosts, the API key, headers that keep browsers strict, counting."""
+"""Before every route: known hosts and sites, the API key, the deadline; headers that keep browsers strict; counting."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from omnidc.web.admission import SCOPE_KEY, Exchange, MemoryBudget
 from omnidc.web.metrics import Metrics
-from omnidc.web.settings import LOOPBACK, Settings
+from omnidc.web.settings import Settings
 
 POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 OPEN = ("/healthz", "/readyz")  # without a key
+GRACE = 1.0  # seconds in which a route may itself answer that its time is over
 
 
-class Guard:
+class SecurityMiddleware:
     """Pure ASGI, so that uploads and streams pass through untouched."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, budget: MemoryBudget) -> None:
+        self.app, self.settings, self.metrics, self.budget = app, settings, metrics, budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status = time.monotonic(), 500
+        scope = self._with_root_path(scope)
+        started, status = time.monotonic(), 0
+        exchange = scope[SCOPE_KEY] = Exchange(self.budget, self.settings.timeout)
 
         async def send_checked(message: Message) -> None:
             nonlocal status
@@ -45,28 +51,52 @@ class Guard:
 
         try:
             refusal = self._refusal(scope)
-            if refusal is None:
-                await self.app(scope, receive, send_checked)
-            else:
+            if refusal is not None:
                 await _answer(send_checked, *refusal)
+                return
+            try:
+                await asyncio.wait_for(self.app(scope, receive, send_checked), exchange.remaining + GRACE)
+            except asyncio.TimeoutError:
+                # An answer that has begun ends here; the protocol closes its connection.
+                if not status:
+                    await _answer(send_checked, 504, f"No result within {self.settings.timeout:g} seconds.", {})
         finally:
+            exchange.release()
             route = getattr(scope.get("route"), "path", "other")
-            self.metrics.answered(_method(scope), route, status, time.monotonic() - started)
+            self.metrics.answered(_method(scope), route, status or 500, time.monotonic() - started)
+
+    def _with_root_path(self, scope: Scope) -> Scope:
+        """Put back the prefix that a proxy stripped: mounted folders are only found with it."""
+        root, path = self.settings.root_path, scope["path"]
+        return scope if path == root or path.startswith(f"{root}/") else {**scope, "path": root + path}
 
     def _refusal(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
-        if self.settings.local and _host(headers.get("host", "")) not in LOOPBACK:
+        host = _host(headers.get("host", ""))
+        if self.settings.hosts and host not in self.settings.hosts:
             # A page of another site that made its name point here (DNS rebinding) ends at this line.
-            return 421, "This server answers to localhost only.", {}
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return 421, "This server does not answer to this host name: see --allowed-host.", {}
+        if self._is_foreign(headers, scope["method"]):
             return 403, "Pages of other sites may not use this server.", {}
         key = self.settings.api_key
-        if key is not None and scope["path"] not in OPEN:
+        if key is not None and scope["path"].removeprefix(self.settings.root_path) not in OPEN:
             given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
             if not hmac.compare_digest(given.encode(), key.encode()):
                 sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
                 return 401, sentence, {"WWW-Authenticate": "Bearer"}
         return None
+
+    def _is_foreign(self, headers: Headers, method: str) -> bool:
+        """Does a page of another site send this request? Following a link to here is no such request."""
+        site = urlsplit(headers.get("origin", "")).netloc.lower()
+        # A proxy may replace the host name: then the browser's origin is one of the allowed hosts.
+        own = site == headers.get("host", "").lower() or _host(site) in map(str.lower, self.settings.allowed_hosts)
+        if "origin" in headers and not own:
+            return True
+        if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            return False
+        follows_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return not (follows_link and method in ("GET", "HEAD"))
 
 
 def _host(header: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from omnidc.web.answers import MEDIA_TYPES
 from omnidc.web.requests import FormFields, JsonBody
+from omnidc.web.responses import MEDIA_TYPES
 from omnidc.web.settings import Settings
 
 ABOUT = (
@@ -82,6 +82,39 @@ COMPLETE_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     **{status: PROBLEM for status in (400, 406, 408, 413, 415, 422, 503, 504)},
     429: {**PROBLEM, "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}},
+}
+
+JOB = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "state": {"enum": ["waiting", "running", "done", "failed"]},
+        "place": {"type": "integer", "minimum": 1, "description": "1 = next."},
+        "progress": {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}]},
+        "error": {"type": "string"},
+    },
+    "required": ["state"],
+}
+_JOB_CONTENT = {"application/json": {"schema": JOB}}
+JOB_ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {
+        "description": "The job waits; Location says where its state is.",
+        "headers": {"Location": _header("Path of the job.")},
+        "content": _JOB_CONTENT,
+    },
+    **{status: COMPLETE_RESPONSES[status] for status in (400, 408, 413, 415, 422, 429, 503, 504)},
+}
+JOB_STATE: dict[int | str, dict[str, Any]] = {200: {"description": "Its state.", "content": _JOB_CONTENT}, 404: PROBLEM}
+JOB_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "One event for every change, until the job is done or has failed.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    404: PROBLEM,
+}
+JOB_RESULT: dict[int | str, dict[str, Any]] = {
+    200: COMPLETE_RESPONSES[200],
+    **{status: PROBLEM for status in (404, 406, 409, 422, 499, 504)},
 }
 
 MODEL = {

@@ -1,0 +1,241 @@
+"""Novel views with depth supervision: the paper's Table 6 on small rendered scenes. Resumable.
+
+    python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse|real] [--arms …] [--seeds 0 1 2]
+    python benchmarks/nvs.py table results.jsonl
+
+A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
+model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run
+appends one JSON line; runs that are in the file are skipped, so that the same command goes on where it stopped.
+
+`table` prints Markdown: mean ± deviation of each arm over scenes and seeds, and the paired difference to the arm
+without depth with a 95 % interval (t distribution). Seeds of one scene are not independent, so they are averaged first
+and the interval is over scenes; with one scene it is over its seeds and says nothing about other scenes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from scipy import stats
+
+import omnidc
+from omnidc.datasets.shards import Shards
+from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.sensors.colmap import Filters, open_model
+from omnidc.splatting.camera import Camera
+from omnidc.splatting.densify import DensifyOptions
+from omnidc.splatting.experiment import evaluate, mean_metrics, split_views
+from omnidc.splatting.gaussians import from_points
+from omnidc.splatting.rasterizer import load_rasterizer
+from omnidc.splatting.reconstruction import bare_view, load_reconstruction
+from omnidc.splatting.start import ColoredPoints, dense_points
+from omnidc.splatting.trainer import Trainer, TrainOptions
+from omnidc.splatting.view import SplatView, scene_extent
+from simulated_sfm import SparseModel, simulate
+
+# arm: source of depth, start from the depth's points too
+ARMS = {
+    "none": ("none", False),
+    "sparse": ("sparse", False),
+    "linear": ("linear", False),
+    "omnidc": ("omnidc", False),
+    "omnidc+points": ("omnidc", True),
+    "true": ("true", False),
+}
+HOLDOUT = {"ample": 5, "sparse": 3, "real": 8}  # every n-th view is held out
+REAL_SIZE = 160  # longer side of real photographs, pixels
+DENSE_POINTS = 2000
+MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
+INDOOR_MAX_DEPTH = 10.0
+OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """Views of one scene, split, with what SfM knows of the training views."""
+
+    name: str
+    train: list[SplatView]
+    test: list[SplatView]
+    model: SparseModel
+    max_depth: float
+
+
+def load_project(folder: Path) -> Scene:
+    """Photographs with a COLMAP model; the points that a photograph observes are its sparse depth."""
+    model = open_model(folder, folder / "images", Filters(min_track=2, observed_only=True))
+    train, test = split_views(model.names(), HOLDOUT["real"], None)
+    scene = load_reconstruction(model, REAL_SIZE)
+    sparse = [scene.frames[k].measurements() for k in train]
+    views = [bare_view(frame) for frame in scene.frames]
+    return Scene(
+        folder.name, [views[k] for k in train], [views[k] for k in test], SparseModel(scene.cloud, sparse), np.inf
+    )
+
+
+def load_scene(folder: Path, regime: str) -> Scene:
+    if regime == "real":
+        return load_project(folder)
+    frames = Shards(folder)
+    views = []
+    for k in range(len(frames)):
+        frame = frames[k]
+        assert frame.depth is not None
+        assert frame.intrinsics is not None
+        pose = np.array(frames.meta(k)["pose"])
+        camera = Camera.from_pose(frame.intrinsics, pose, frame.depth.shape)
+        views.append(SplatView(frames.keys[k], camera, frame.image, gt_depth=frame.depth, sky=frame.sky))
+    # Held-out views begin at the third, so that the anchor view is for training.
+    test = [view for k, view in enumerate(views) if k % HOLDOUT[regime] == 2]
+    train = [view for k, view in enumerate(views) if k % HOLDOUT[regime] != 2]
+    world = frames.meta(0)["world"]
+    return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
+
+
+def supervised(scene: Scene, source: str, completer: Any) -> list[SplatView]:
+    """The training views with the depth of an arm. The sky mask is the renderer's, for all arms alike."""
+    views = []
+    for view, sparse in zip(scene.train, scene.model.sparse):
+        depth, uncertainty = None, None
+        if source == "sparse":
+            depth = sparse
+        elif source == "true":
+            depth = view.gt_depth
+        elif (sparse > 0).any() and source == "linear":
+            depth = linear(view.image, sparse)
+        elif (sparse > 0).any() and source == "omnidc":
+            result = completer.complete(view.image, sparse, view.camera.intrinsics)
+            depth, uncertainty = result.depth, result.uncertainty
+        views.append(dataclasses.replace(view, depth=depth, uncertainty=uncertainty))
+    return views
+
+
+def run_arm(scene: Scene, arm: str, seed: int, options: TrainOptions, completer: Any) -> dict[str, Any]:
+    source, dense = ARMS[arm]
+    views = supervised(scene, source, completer)
+    options = dataclasses.replace(options, seed=seed, edge_aware=source != "sparse")
+    rng = np.random.default_rng(seed)
+    start: ColoredPoints = scene.model.cloud
+    if dense:
+        start = start.joined(dense_points(views, DENSE_POINTS, rng))
+    extent = scene_extent(scene.model.cloud.points, [view.camera for view in views])
+    gaussians = from_points(start.points, start.colors, extent, options.sh_degree, rng)
+    trainer = Trainer(views, gaussians, load_rasterizer("numba"), extent, options)
+    begun, cpu = time.perf_counter(), time.process_time()
+    trainer.run()
+    record: dict[str, Any] = {"seconds": round(time.perf_counter() - begun, 1)}
+    record["cpu_seconds"] = round(time.process_time() - cpu, 1)
+    record["gaussians"] = len(trainer.gaussians)
+    measure = partial(evaluate, trainer.gaussians, rasterizer=trainer.rasterizer, near=trainer.near)
+    results = measure(scene.test, max_depth=scene.max_depth)
+    return {**record, **mean_metrics([one.metrics for one in results])}
+
+
+def key_of(record: dict[str, Any]) -> tuple[Any, ...]:
+    return record["regime"], record["scene"], record["arm"], record["seed"], json.dumps(record["options"])
+
+
+def run(args: argparse.Namespace) -> None:
+    torch.set_num_threads(args.threads)
+    cv2.setNumThreads(1)
+    done = {key_of(record) for record in read(args.results)} if args.results.is_file() else set()
+    changes = dict(pair.split("=", 1) for pair in args.set)
+    options = dataclasses.replace(OPTIONS, **{name: json.loads(value) for name, value in changes.items()})
+    completer = omnidc.load()
+    for folder in args.scenes:
+        scene = None
+        for seed in args.seeds:
+            for arm in args.arms:
+                record = {"regime": args.regime, "scene": folder.name, "arm": arm, "seed": seed, "options": changes}
+                if key_of(record) in done or (args.regime == "real" and arm == "true"):
+                    continue
+                scene = scene or load_scene(folder, args.regime)
+                record.update(run_arm(scene, arm, seed, options, completer))
+                record.update(views=len(scene.train), points=len(scene.model.cloud))
+                with args.results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(json.dumps(record), flush=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+METRICS = {"psnr": "PSNR, dB", "ssim": "SSIM", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel."}
+
+
+def interval(gains: dict[tuple[str, int], float]) -> str:
+    """Mean with its 95 % interval over scenes; `gains` are by scene and seed."""
+    scenes = sorted({scene for scene, _ in gains})
+    by_scene = [float(np.mean([gain for (scene, _), gain in gains.items() if scene == name])) for name in scenes]
+    values = by_scene if len(scenes) > 1 else list(gains.values())
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return f"{mean:+.3f} (one run)"
+    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+    return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
+
+
+def table(args: argparse.Namespace) -> None:
+    groups: dict[tuple[str, str], dict[str, dict[tuple[str, int], dict[str, Any]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for record in read(args.results):
+        group = record["regime"], json.dumps(record["options"])
+        groups[group][record["arm"]][record["scene"], record["seed"]] = record
+    for (regime, options), arms in sorted(groups.items()):
+        base = arms.get("none", {})
+        pairs = [key for key in base if all(key in runs for runs in arms.values())]
+        scenes = sorted({scene for scene, _ in pairs})
+        print(f"\n**{regime}**, options {options}: {len(pairs)} runs of each arm, scenes {', '.join(scenes)}\n")
+        print(
+            "| arm |"
+            + "".join(f" {title} |" for title in METRICS.values())
+            + " PSNR − none | RMSE / none | rel. / none |"
+        )
+        print("|---|" + "---|" * (len(METRICS) + 3))
+        for arm in ARMS:
+            if arm not in arms or not pairs:
+                continue
+            cells = []
+            for metric in METRICS:
+                column = [arms[arm][key].get(metric, np.nan) for key in pairs]
+                cells.append(f"{np.mean(column):.3f} ± {np.std(column):.3f}")
+            cells.append(interval({key: arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs}))
+            for metric in ("depth_rmse", "depth_rel"):
+                ours, plain = (np.mean([runs[key].get(metric, np.nan) for key in pairs]) for runs in (arms[arm], base))
+                cells.append(f"{ours / plain:.2f}")
+            print(f"| {arm} | " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    runner = commands.add_parser("run")
+    runner.add_argument("scenes", type=Path, nargs="+")
+    runner.add_argument("--results", type=Path, required=True)
+    runner.add_argument("--regime", choices=list(HOLDOUT), default="ample")
+    runner.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    runner.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    runner.add_argument("--threads", type=int, default=1)
+    runner.add_argument("--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions")
+    runner.set_defaults(command=run)
+    printer = commands.add_parser("table")
+    printer.add_argument("results", type=Path)
+    printer.set_defaults(command=table)
+    args = parser.parse_args()
+    args.command(args)
+
+
+if __name__ == "__main__":
+    main()

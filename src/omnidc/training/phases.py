@@ -1,0 +1,37 @@
+"""Phases of a run: a share of the steps each, with settings of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from omnidc.errors import ConfigError
+from omnidc.training.config import DataConfig, TrainConfig, check, from_tables, to_tables
+from omnidc.training.tables import merge
+
+PHASE_KEYS = {
+    "network": {"freeze"},
+    "data": {field.name for field in dataclasses.fields(DataConfig)} - {"sources", "manifest", "val_fraction"},
+    "optimizer": {"batch", "accumulate", "lr", "grad_clip"},
+}
+
+
+def phase_configs(config: TrainConfig) -> list[TrainConfig]:
+    """Return the configuration of each phase of the run; of a run without phases its own."""
+    result = []
+    for number, phase in enumerate(config.phase, 1):
+        tables = {section: getattr(phase, section) for section in ("network", "data", "augment", "loss", "optimizer")}
+        for section, keys in PHASE_KEYS.items():
+            unknown = sorted(set(tables[section]) - keys)
+            if unknown:
+                raise ConfigError(f"Phase {number} cannot change {section}.{unknown[0]}: it holds for the whole run.")
+        own = from_tables(merge({**to_tables(config), "phase": []}, {k: v for k, v in tables.items() if v}))
+        check(own)
+        result.append(own)
+    return result or [config]
+
+
+def phase_ends(config: TrainConfig) -> list[int]:
+    """Return the step after the last of each phase; a run without phases has one that never ends."""
+    shares = [phase.share for phase in config.phase]
+    return [round(sum(shares[: i + 1]) * config.schedule.steps) for i in range(len(shares))] or [sys.maxsize]

@@ -1,0 +1,105 @@
+"""What the loaders of other tools take for granted: centred principal points, order of names, sky, memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from natsort import natsorted
+from PIL import Image
+from posed_views import SIZE, K, wall_views
+
+from omnidc.errors import InputError
+from omnidc.geometry.camera import centered_crop
+from omnidc.interop.commands import training_command
+from omnidc.interop.fusion import dense_cloud, fuse, stride_for
+from omnidc.interop.gaussian_splatting import encode_inverse_depth, ordered_names, write_dn_splatter, write_inria
+
+
+@pytest.mark.parametrize(("cx", "cy"), [(31.5, 23.5), (41.5, 23.5), (20.2, 30.9)])
+def test_centered_crop_principal_point_is_in_the_middle(cx: float, cy: float) -> None:
+    camera = np.array([[60.0, 0.0, cx], [0.0, 60.0, cy], [0.0, 0.0, 1.0]])
+    top, left, height, width = centered_crop(camera, SIZE)
+    assert abs(cx - left - (width - 1) / 2) <= 0.25
+    assert abs(cy - top - (height - 1) / 2) <= 0.25
+    assert 0 <= left <= left + width <= SIZE[1]
+    assert 0 <= top <= top + height <= SIZE[0]
+
+
+def test_centered_crop_axis_outside_is_a_sentence() -> None:
+    with pytest.raises(InputError, match="more than half"):
+        centered_crop(np.array([[60.0, 0.0, 62.0], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]), SIZE)
+
+
+def test_inria_off_centre_points_land_where_its_loader_puts_them(tmp_path: Path) -> None:
+    """The loader knows focal length and size only; a wall of constant depth gradient must unproject to its plane."""
+    off = K.copy()
+    off[0, 2] += 10.0
+    view = replace(wall_views(tmp_path)[3], intrinsics=off)
+    rows, columns = np.mgrid[: SIZE[0], : SIZE[1]].astype(np.float64)
+    rays = np.stack([columns, rows, np.ones_like(rows)], -1) @ np.linalg.inv(off).T
+    depth = ((3.0 - view.pose[2, 3]) / (rays @ view.pose[2, :3])).astype(np.float32)
+    write_inria(tmp_path / "o", [replace(view, depth=lambda: depth)])
+    stored = cv2.imread(str(tmp_path / "o" / "depths" / "view3.png"), -1)
+    picture = np.asarray(Image.open(tmp_path / "o" / "images" / "view3.png"))
+    assert picture.shape[:2] == stored.shape == (48, 44)
+    scale = json.loads((tmp_path / "o" / "sparse" / "0" / "depth_params.json").read_text())["view3"]["scale"]
+    z = 65536 / (stored * scale)
+    v, u = np.mgrid[: stored.shape[0], : stored.shape[1]].astype(np.float64)
+    local = np.stack([(u + 0.5 - stored.shape[1] / 2) / 60 * z, (v + 0.5 - stored.shape[0] / 2) / 60 * z, z], -1)
+    world = local @ view.pose[:3, :3].T + view.pose[:3, 3]
+    assert np.allclose(world[..., 2], 3.0, rtol=2e-3)
+
+
+def test_encode_inverse_depth_sky_is_zero() -> None:
+    codes = encode_inverse_depth(np.array([[0.0, 2.0]], np.float32), 1.0)
+    assert codes.tolist() == [[0, 32768]]
+
+
+def test_dn_splatter_names_that_sort_differently_are_renamed(tmp_path: Path) -> None:
+    files = ["shot_0", "shot_0_2", "shot_10", "shot_9"]
+    views = [
+        replace(view, name=name, source=f"{name}.png", depth=lambda k=k: np.full(SIZE, 1.0 + k, np.float32))
+        for k, (view, name) in enumerate(zip(wall_views(tmp_path), files))
+    ]
+    write_dn_splatter(tmp_path / "o", views)
+    images = natsorted(path.name for path in (tmp_path / "o" / "images").iterdir())
+    depths = natsorted(path.name for path in (tmp_path / "o" / "mono_depth").iterdir())
+    assert images == sorted(images)
+    renamed = ordered_names(views)
+    for image, depth in zip(images, depths):
+        [view] = [view for view in views if renamed[view.source] == image]
+        assert np.array_equal(np.load(tmp_path / "o" / "mono_depth" / depth), view.depth())
+
+
+def test_ordered_names_that_sort_alike_are_kept(tmp_path: Path) -> None:
+    views = wall_views(tmp_path)
+    assert ordered_names(views) == {view.source: view.source for view in views}
+
+
+def test_stride_for_bounds_the_pixels_that_are_fused(tmp_path: Path) -> None:
+    views = wall_views(tmp_path)
+    assert stride_for(views) == 1
+    stride = stride_for(views, 1000)
+    assert stride > 1
+    assert len(fuse(views, stride=stride).points) <= 1000
+
+
+def test_dense_cloud_points_lie_on_the_wall_and_are_seen(tmp_path: Path) -> None:
+    cloud, seen = dense_cloud(wall_views(tmp_path), count=300)
+    assert 50 < len(cloud.points) <= 300
+    assert np.allclose(cloud.points[:, 2], 3.0, atol=1e-2)
+    assert seen.shape == (len(cloud.points), 4)
+    assert np.median(seen.sum(axis=1)) >= 3
+
+
+def test_training_commands_use_the_depth() -> None:
+    folder = Path("a folder")
+    assert "depth-nerfacto --data 'a folder'" in training_command("nerfstudio", folder)[0]
+    assert "use-depth-loss True" in training_command("dn-splatter", folder)[0]
+    assert "-d depths" in training_command("inria", folder)[0]
+    assert "--data_factor 1" in training_command("colmap-dense-points", folder)[0]

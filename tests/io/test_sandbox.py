@@ -1,0 +1,99 @@
+"""A parser in a process of its own: answers, errors, time, memory and death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnidc.errors import FileError, InputError
+from omnidc.io.sandbox import Sandbox, SlowFileError
+from omnidc.io.untrusted import TooLargeFileError
+
+MODULE = """
+import os, time
+import numpy as np
+from omnidc.errors import InputError
+from omnidc.io.untrusted import TooLargeFileError, untrusted
+
+def echo(path, value, shape):
+    print("noise on the standard output")
+    os.write(1, b"more noise")
+    return {"value": value, "pid": os.getpid()}, [np.arange(np.prod(shape), dtype="<f4").reshape(shape), np.zeros(0)]
+
+def refuse(path):
+    raise InputError(f"{path} is refused.")
+
+def too_large(path):
+    raise TooLargeFileError("Too large.")
+
+def hang(path):
+    time.sleep(60)
+
+def die(path):
+    os.abort()
+
+def fill(path):
+    with untrusted(path, "a file"):
+        return {}, [np.ones(2**29)]
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    (tmp_path / "parsers.py").write_text(MODULE)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    made = Sandbox("parsers", memory=2 * 2**30)
+    yield made
+    made.close()
+
+
+def test_sandbox_returns_values_and_arrays(sandbox: Sandbox) -> None:
+    values, arrays = sandbox.call("echo", Path("a"), 60, value="é", shape=[2, 3])
+    assert values["value"] == "é"
+    np.testing.assert_array_equal(arrays[0], [[0, 1, 2], [3, 4, 5]])
+    assert arrays[1].size == 0
+    again, _ = sandbox.call("echo", Path("a"), 60, value=1, shape=[0, 3])
+    assert again["pid"] == values["pid"] != os.getpid()
+
+
+def test_sandbox_raises_errors_of_the_package(sandbox: Sandbox) -> None:
+    with pytest.raises(InputError, match="a is refused"):
+        sandbox.call("refuse", Path("a"), 60)
+    with pytest.raises(TooLargeFileError):
+        sandbox.call("too_large", Path("a"), 60)
+
+
+def test_sandbox_gives_up_a_child_that_hangs(sandbox: Sandbox) -> None:
+    sandbox.call("echo", Path("a"), 60, value=0, shape=[1])
+    started = time.monotonic()
+    with pytest.raises(SlowFileError, match=r"a takes more than 0\.5 s"):
+        sandbox.call("hang", Path("a"), 0.5)
+    assert time.monotonic() - started < 20
+    assert sandbox.call("echo", Path("a"), 60, value=7, shape=[1])[0]["value"] == 7
+
+
+@pytest.mark.parametrize("task", ["die", "missing"])
+def test_sandbox_survives_a_child_that_dies(sandbox: Sandbox, task: str) -> None:
+    with pytest.raises(FileError, match="its reader crashed"):
+        sandbox.call(task, Path("a"), 60)
+    assert sandbox.call("echo", Path("a"), 60, value=7, shape=[1])[0]["value"] == 7
+
+
+def test_sandbox_killed_between_calls_starts_again(sandbox: Sandbox) -> None:
+    pid = sandbox.call("echo", Path("a"), 60, value=0, shape=[1])[0]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    sandbox.start().wait(20)
+    assert sandbox.call("echo", Path("a"), 60, value=7, shape=[1])[0]["pid"] != pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits on address space are Linux's")
+def test_sandbox_child_without_memory_is_an_error(sandbox: Sandbox) -> None:
+    with pytest.raises(FileError, match="memory"):
+        sandbox.call("fill", Path("a"), 60)
