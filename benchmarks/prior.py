@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--model", default="", help="a method of omnidc eval that takes part; none without")
     parser.add_argument("--patterns", default=",".join(PATTERNS))
     parser.add_argument("--only", default="", help="part of the name of a photograph")
+    parser.add_argument("--summary", type=Path, help="JSON file for the means")
     parser.add_argument("--table", action="store_true", help="print what is there and do nothing else")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
@@ -96,22 +97,33 @@ def main() -> None:
                         rows.append({"image": frame.name, "pattern": pattern, "prior": kind, "method": name, **kept})
             with atomic_path(options.out) as temporary:
                 temporary.write_text(json.dumps(rows, indent=0), encoding="utf-8")
-    print(table(rows))
+    summary = summarize(rows)
+    if options.summary is not None:
+        with atomic_path(options.summary) as temporary:
+            temporary.write_text(json.dumps(summary, indent=0), encoding="utf-8")
+    print(table(summary))
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def summarize(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Means over the photographs, by prior, pattern and method."""
+    keys = dict.fromkeys((row["prior"], row["pattern"], row["method"]) for row in rows)
+    summary = []
+    for key in keys:
+        own = [row for row in rows if (row["prior"], row["pattern"], row["method"]) == key]
+        means = mean_scores({score: row[score] for score in ("rel", "rmse_median")} for row in own)
+        summary.append({"prior": key[0], "pattern": key[1], "method": key[2], "n": len(own), **means})
+    return summary
+
+
+def table(summary: list[dict[str, Any]]) -> str:
     """Markdown: mean REL (RMSE / median) by prior and pattern, methods across."""
-    names = list(dict.fromkeys(row["method"] for row in rows))
+    names = list(dict.fromkeys(row["method"] for row in summary))
     lines = [f"| prior | pattern | n | {' | '.join(names)} |", "|---|---|---:|" + "---:|" * len(names)]
-    for kind in dict.fromkeys(row["prior"] for row in rows):
-        for pattern in dict.fromkeys(row["pattern"] for row in rows):
-            cells, count = [], 0
-            for name in names:
-                own = [r for r in rows if (r["prior"], r["pattern"], r["method"]) == (kind, pattern, name)]
-                mean = mean_scores({key: row[key] for key in ("rel", "rmse_median")} for row in own)
-                cells.append(f"{mean['rel']:.4f} ({mean['rmse_median']:.3f})" if own else "—")
-                count = max(count, len(own))
-            lines.append(f"| {kind} | {pattern} | {count} | {' | '.join(cells)} |")
+    found = {(row["prior"], row["pattern"], row["method"]): row for row in summary}
+    for kind, pattern in dict.fromkeys((row["prior"], row["pattern"]) for row in summary):
+        rows = [found.get((kind, pattern, name)) for name in names]
+        cells = [f"{row['rel']:.4f} ({row['rmse_median']:.3f})" if row else "—" for row in rows]
+        lines.append(f"| {kind} | {pattern} | {max(row['n'] for row in rows if row)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.datasets.decode import broken_file, read_depth, read_image, read_lines, valid
+from omnidc.datasets.decode import read_depth, read_image, read_lines, valid
 from omnidc.datasets.kitti_dc import subsample_lines
 from omnidc.datasets.resample import crop_camera
 from omnidc.datasets.source import Frames, choose, first_folder, need_entries, need_file
 from omnidc.errors import ConfigError, FileError
 from omnidc.frame import Frame
+from omnidc.io.untrusted import untrusted
 
 SIZE = (352, 1216)
 CAMERAS = ("image_02", "image_03")
@@ -54,7 +55,7 @@ def read_camera(path: Path, camera: str) -> npt.NDArray[np.float64]:
     for line in read_lines(need_file(path, "KITTI's camera calibration"), "KITTI's camera calibration"):
         name, _, values = line.partition(":")
         if name.strip() == key:
-            with broken_file(path, "calibration file"):
+            with untrusted(path, "a calibration file"):
                 return np.array([float(value) for value in values.split()]).reshape(3, 4)[:, :3].copy()
     raise FileError(f"{path} has no line {key}: it is not KITTI's camera calibration.")
 

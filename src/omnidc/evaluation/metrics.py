@@ -173,8 +173,8 @@ def boundary_f1(prediction: Array, truth: Array, mask: Mask | None = None) -> fl
         return math.nan
     scores = []
     for limit in np.log(BOUNDARY_RATIOS):
-        both = 2 * np.count_nonzero((predicted > limit) & (true > limit))
-        scores.append(both / max(np.count_nonzero(predicted > limit) + np.count_nonzero(true > limit), 1))
+        found, real = predicted > limit, true > limit
+        scores.append(2 * int(np.sum(found & real)) / max(int(np.sum(found)) + int(np.sum(real)), 1))
     return float(np.average(scores, weights=BOUNDARY_RATIOS))
 
 

@@ -215,10 +215,10 @@ def agreement(
     """
     if len(positions) < MIN_POINTS:
         return 1.0
-    distance, index = cKDTree(positions).query(positions, k=NEIGHBORS + 1)
-    weight = 1.0 / np.maximum(distance[:, 1:], 1.0)
-    measured = log_points[:, None] - log_points[index[:, 1:]]
-    guessed = log_prior[:, None] - log_prior[index[:, 1:]]
+    distance, index = _neighbors(positions, NEIGHBORS)
+    weight = 1.0 / np.maximum(distance, 1.0)
+    measured = log_points[:, None] - log_points[index]
+    guessed = log_prior[:, None] - log_prior[index]
     misfit = weight * (measured - guessed) ** 2
     kept = misfit <= np.quantile(misfit, 0.9)
     square = float((weight * guessed**2)[kept].sum())
@@ -234,8 +234,8 @@ def gradient_std(
     """σ_g, log depth per √pixel: robust, over pairs of near points."""
     if len(positions) < MIN_POINTS:
         return GRADIENT_STD
-    distance, index = cKDTree(positions).query(positions, k=NEIGHBORS + 1)
-    squares = (errors[:, None] - errors[index[:, 1:]]) ** 2 / np.maximum(distance[:, 1:], 1.0)
+    distance, index = _neighbors(positions, NEIGHBORS)
+    squares = (errors[:, None] - errors[index]) ** 2 / np.maximum(distance, 1.0)
     return max(float(np.sqrt(np.median(squares) / MEDIAN_OF_SQUARE)), GRADIENT_FLOOR)
 
 
@@ -247,10 +247,19 @@ def point_confidence(
     """c_p = 1 / (1 + z²)² in (0, 1], z the distance from the neighbours' median error in units of what is usual."""
     if len(positions) < MIN_POINTS:
         return np.ones(len(positions))
-    distance, index = cKDTree(positions).query(positions, k=2 * NEIGHBORS + 1)
-    deviation = errors - np.median(errors[index[:, 1:]], axis=1)
-    usual = 3 * np.hypot(sigma * np.sqrt(np.median(distance[:, 1:], axis=1)), POINT_STD)
+    distance, index = _neighbors(positions, 2 * NEIGHBORS)
+    deviation = errors - np.median(errors[index], axis=1)
+    usual = 3 * np.hypot(sigma * np.sqrt(np.median(distance, axis=1)), POINT_STD)
     return np.asarray(1.0 / (1.0 + (deviation / usual) ** 2) ** 2)
+
+
+def _neighbors(
+    positions: npt.NDArray[np.float64],  # [N, 2]
+    count: int,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+    """Distances and indices [N, count] of the nearest other points."""
+    distance, index = cKDTree(positions).query(positions, k=count + 1)
+    return np.asarray(distance)[:, 1:], np.asarray(index)[:, 1:]
 
 
 def _tensor(values: npt.NDArray[Any]) -> torch.Tensor:
