@@ -46,6 +46,10 @@ class RunOptions(ModelOptions):
     )
     frame_step: int = field(default=1, metadata={"help": "Take every n-th frame."})
     resume: bool = field(default=False, metadata={"help": "Skip frames that are already done."})
+    prior: str = field(
+        default="",
+        metadata={"help": "Monocular depth or disparity to fuse with: a file, a folder, or module:callable."},
+    )
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
@@ -68,7 +72,8 @@ def complete_all(
     engine: EngineOptions | None = None,
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
-    from omnidc.errors import InputError
+    from omnidc.errors import ConfigError, InputError
+    from omnidc.pipeline.prior import prior_completer
     from omnidc.pipeline.source import complete_source
 
     for note in source.notes:
@@ -85,16 +90,25 @@ def complete_all(
         sink.close()
         return
     local = engine is None or engine.engine == "local"
-    completer = load_model(chosen.model, chosen.device) if local or chosen.verify else None
-    printer = Printer(completer if chosen.verify else None)
+    if not local and chosen.prior is not None:
+        raise ConfigError("--prior runs on this machine only: leave out --engine.")
+    model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
+    completer = None if model is None else prior_completer(model, chosen.prior)
+    printer = Printer(model if chosen.verify else None)
     try:
         if engine is not None and engine.engine == "ray":
             from omnidc.deploy.ray import complete_with_ray
 
             report = complete_with_ray(
-                source, sink, chosen.model or chosen.name, chosen.device, complete, engine.ray(),
-                allow_empty=allow_empty, listener=printer,
-            )  # fmt: skip
+                source,
+                sink,
+                chosen.model or chosen.name,
+                chosen.device,
+                complete,
+                engine.ray(),
+                allow_empty=allow_empty,
+                listener=printer,
+            )
         else:
             assert completer is not None
             report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)

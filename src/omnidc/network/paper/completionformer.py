@@ -1,14 +1,20 @@
 """CompletionFormer, OMNI-DC's variant: a stem at full resolution, a ResNet-34 / transformer encoder, a decoder.
 
 Attribute names are the released checkpoints' names. Notation of the paper and of this file: fe1 … fe7 are encoder
-maps at 1, 1, 1/2, 1/4, 1/8, 1/16, 1/32 of the image, fd2 … fd6 the decoder's.
+maps at 1, 1, 1/2, 1/4, 1/8, 1/16, 1/32 of the image, fd2 … fd6 the decoder's. Channel counts in comments are those of
+width 1; `width` multiplies all of them.
 """
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from omnidc.errors import CheckpointError
 
 
 def conv3x3(inputs: int, outputs: int, stride: int = 1, bias: bool = False) -> nn.Conv2d:
@@ -40,9 +46,9 @@ class ChannelGate(nn.Module):
     def __init__(self, channels: int, ratio: int) -> None:
         super().__init__()
         self.fc = nn.Sequential(
-            nn.Conv2d(channels, channels // ratio, 1, bias=False),
+            nn.Conv2d(channels, max(1, channels // ratio), 1, bias=False),
             nn.ReLU(),
-            nn.Conv2d(channels // ratio, channels, 1, bias=False),
+            nn.Conv2d(max(1, channels // ratio), channels, 1, bias=False),
         )
 
     def forward(self, u: Tensor) -> Tensor:
@@ -94,11 +100,9 @@ def to_map(tokens: Tensor, height: int, width: int) -> Tensor:
 class Attention(nn.Module):
     """Multi-head attention; keys and values come from the map reduced by `reduction` (PVT)."""
 
-    head_width = 64
-
-    def __init__(self, channels: int, reduction: int) -> None:
+    def __init__(self, channels: int, reduction: int, heads: int) -> None:
         super().__init__()
-        self.heads = channels // self.head_width
+        self.heads = heads
         self.reduction = reduction
         self.q = nn.Linear(channels, channels)
         self.kv = nn.Linear(channels, 2 * channels)
@@ -111,7 +115,7 @@ class Attention(nn.Module):
         source = tokens
         if self.reduction > 1:
             source = self.norm(to_tokens(self.sr(to_map(tokens, height, width))))
-        q = self.q(tokens).unflatten(2, (self.heads, -1)).transpose(1, 2)  # [B, heads, N, 64]
+        q = self.q(tokens).unflatten(2, (self.heads, -1)).transpose(1, 2)  # [B, heads, N, C / heads]
         k, v = self.kv(source).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v)
         out: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
@@ -132,10 +136,10 @@ class MLP(nn.Module):
 class JointBlock(nn.Module):
     """A transformer branch and a CNN branch side by side on the same map, joined by one convolution."""
 
-    def __init__(self, channels: int, mlp_ratio: int, reduction: int, drop_path: float) -> None:
+    def __init__(self, channels: int, mlp_ratio: int, reduction: int, drop_path: float, heads: int = 1) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(channels, eps=1e-6)
-        self.attn = Attention(channels, reduction)
+        self.attn = Attention(channels, reduction, heads)
         self.norm2 = nn.LayerNorm(channels, eps=1e-6)
         self.mlp = MLP(channels, mlp_ratio)
         self.resblock = CBAMBlock(channels, ratio=16)
@@ -169,6 +173,7 @@ class PatchEmbedding(nn.Module):
         return to_map(self.norm(to_tokens(x)), *x.shape[-2:])
 
 
+HEAD_WIDTH = 64  # channels of an attention head
 # stage: channels, blocks, MLP ratio, key/value reduction, side of the stored position grid
 STAGES = ((64, 3, 8, 8, 112), (128, 4, 8, 4, 28), (320, 6, 4, 2, 14), (512, 3, 4, 1, 7))
 
@@ -176,20 +181,23 @@ STAGES = ((64, 3, 8, 8, 112), (128, 4, 8, 4, 28), (320, 6, 4, 2, 14), (512, 3, 4
 class Encoder(nn.Module):
     """ResNet-34's first two stages, then four transformer stages."""
 
-    def __init__(self, compat: bool) -> None:
+    def __init__(self, released: bool, width: float = 1.0) -> None:
         super().__init__()
-        self.compat = compat
+        self.released = released
         for number, (channels, *_, side) in enumerate(STAGES, start=1):
             slots = side * side + (number == 4)  # the last one has a class token's slot, unused
-            setattr(self, f"pos_embed{number}", nn.Parameter(torch.empty(1, slots, channels)))
-        self.embed_layer1 = nn.Sequential(*(BasicBlock(64, 64) for _ in range(3)))
-        self.embed_layer2 = nn.Sequential(BasicBlock(64, 128, 2), *(BasicBlock(128, 128) for _ in range(3)))
+            setattr(self, f"pos_embed{number}", nn.Parameter(torch.empty(1, slots, int(width * channels))))
+        low, high = int(width * 64), int(width * 128)
+        self.embed_layer1 = nn.Sequential(*(BasicBlock(low, low) for _ in range(3)))
+        self.embed_layer2 = nn.Sequential(BasicBlock(low, high, 2), *(BasicBlock(high, high) for _ in range(3)))
         depth = sum(stage[1] for stage in STAGES)
         rates = iter([0.1 * i / (depth - 1) for i in range(depth)])
-        before = 128
-        for number, (channels, blocks, mlp_ratio, reduction, _) in enumerate(STAGES, start=1):
+        before = high
+        for number, (full, blocks, mlp_ratio, reduction, _) in enumerate(STAGES, start=1):
+            channels = int(width * full)
             setattr(self, f"patch_embed{number}", PatchEmbedding(before, channels))
-            stage = (JointBlock(channels, mlp_ratio, reduction, next(rates)) for _ in range(blocks))
+            heads = full // HEAD_WIDTH
+            stage = (JointBlock(channels, mlp_ratio, reduction, next(rates), heads) for _ in range(blocks))
             setattr(self, f"block{number}", nn.Sequential(*stage))
             before = channels
 
@@ -203,12 +211,26 @@ class Encoder(nn.Module):
             maps.append(getattr(self, f"block{number}")(x))
         return tuple(maps)
 
+    @torch.no_grad()
+    def load_imagenet(self, path: Path) -> None:
+        """Read the first two stages of ResNet-34 from torchvision's file, as the release starts its training."""
+        try:
+            tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+            for ours, theirs in ((self.embed_layer1, "layer1."), (self.embed_layer2, "layer2.")):
+                part = {k.removeprefix(theirs): t for k, t in tensors.items() if k.startswith(theirs)}
+                ours.load_state_dict(part)
+        except (OSError, RuntimeError, AttributeError, pickle.UnpicklingError) as error:
+            raise CheckpointError(
+                f"{path} does not hold ResNet-34's ImageNet weights for a network of width 1 ({error}); "
+                "take torchvision's file resnet34-*.pth."
+            ) from error
+
     def position(self, number: int, height: int, width: int) -> Tensor:
         """The position embedding of a stage, resized to its grid: [1, C, height, width]."""
         side = STAGES[number - 1][-1]
         table = getattr(self, f"pos_embed{number}")[:, -side * side :]
         # The released code takes any grid of as many cells as the stored one for the stored one.
-        if self.compat and number == 1 and height * width == side * side:
+        if self.released and number == 1 and height * width == side * side:
             return to_map(table, height, width)
         grid = to_map(table, side, side)
         return F.interpolate(grid, (height, width), mode="bilinear", align_corners=False)
@@ -232,17 +254,21 @@ def joined(decoder: Tensor, encoder: Tensor) -> Tensor:
 class CompletionFormer(nn.Module):
     """Stem, encoder and decoder: from image and depth channels to the maps the heads need."""
 
-    def __init__(self, depth_channels: int, compat: bool) -> None:
+    def __init__(self, depth_channels: int, released: bool, width: float = 1.0) -> None:
         super().__init__()
-        self.conv1_rgb = nn.Sequential(conv3x3(3, 48, bias=True), nn.ReLU())
-        self.conv1_dep = nn.Sequential(conv3x3(depth_channels, 16, bias=True), nn.ReLU())
-        self.conv1 = nn.Sequential(conv3x3(64, 64, bias=True), nn.ReLU())
-        self.former = Encoder(compat)
-        self.dec6 = DecoderLevel(512, 256, 16)
-        self.dec5 = DecoderLevel(256 + 320, 128, 8)
-        self.dec4 = DecoderLevel(128 + 128, 64, 4)
-        self.dec3 = DecoderLevel(64 + 64, 64, 4)
-        self.dec2 = DecoderLevel(64 + 128, 64, 4)
+
+        def c(channels: int) -> int:
+            return int(width * channels)
+
+        self.conv1_rgb = nn.Sequential(conv3x3(3, c(48), bias=True), nn.ReLU())
+        self.conv1_dep = nn.Sequential(conv3x3(depth_channels, c(16), bias=True), nn.ReLU())
+        self.conv1 = nn.Sequential(conv3x3(c(64), c(64), bias=True), nn.ReLU())
+        self.former = Encoder(released, width)
+        self.dec6 = DecoderLevel(c(512), c(256), 16)
+        self.dec5 = DecoderLevel(c(256 + 320), c(128), 8)
+        self.dec4 = DecoderLevel(c(128 + 128), c(64), 4)
+        self.dec3 = DecoderLevel(c(64 + 64), c(64), 4)
+        self.dec2 = DecoderLevel(c(64 + 128), c(64), 4)
 
     def features(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from omnidc.network.completionformer import conv3x3
+from omnidc.network.paper.completionformer import conv3x3
 
 # (x, y) of the neighbours an offset is added to
 NEIGHBOURS = ((0, -1), (-1, 0), (0, 0), (1, 0), (0, 1))

@@ -7,24 +7,24 @@ import pytest
 import torch
 
 from omnidc.errors import ConfigError
-from omnidc.network import fused
 from omnidc.network.checkpoint import save_network
-from omnidc.network.config import PaperConfig
-from omnidc.network.paper import PaperNetwork
+from omnidc.network.paper import fused
+from omnidc.network.paper.config import PaperConfig
+from omnidc.network.paper.model import PaperNetwork
 
 Build = Callable[[PaperConfig], PaperNetwork]
-OWN = PaperConfig(tolerance=1e-12)
+OWN = PaperConfig(released=False, tolerance=1e-12)
 
 
 @pytest.mark.parametrize(
     "config",
     [
         OWN,
-        replace(OWN, compat=True, laplace=False),
+        replace(OWN, released=True, laplace=False),
         replace(OWN, spn_steps=0),
         replace(OWN, spn_steps=0, laplace=False),
     ],
-    ids=["own", "compat", "no-spn", "no-full-resolution-heads"],
+    ids=["own", "released", "no-spn", "no-full-resolution-heads"],
 )
 def test_optimised_network_gives_the_same_numbers(
     formula_network: Build, config: PaperConfig, monkeypatch: pytest.MonkeyPatch

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from omnidc.errors import ConfigError, MissingExtraError
-from omnidc.network.config import PRESETS, PaperConfig
-from omnidc.network.paper import PaperNetwork
-from omnidc.network.prior import DepthAnything, network_size, normalised_prior
+from omnidc.network.paper.config import PRESETS, PaperConfig
+from omnidc.network.paper.model import PaperNetwork
+from omnidc.network.paper.prior import DepthAnything, network_size, normalised_prior
 
 
 def test_prior_is_normalised_by_its_quantiles() -> None:

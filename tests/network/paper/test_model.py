@@ -11,16 +11,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from omnidc.errors import ConfigError, InputError
-from omnidc.network.config import PRESETS, PaperConfig
+from omnidc.errors import CheckpointError, ConfigError, InputError
 from omnidc.network.interface import Prediction
 from omnidc.network.normalize import IMAGENET_MEAN, IMAGENET_STD, downsample_sparse, pad_to_multiple
-from omnidc.network.paper import PaperNetwork
+from omnidc.network.paper.config import PRESETS, PaperConfig
+from omnidc.network.paper.model import PaperNetwork
+from omnidc.training.losses import LossConfig
 
 Build = Callable[[PaperConfig], PaperNetwork]
 RELEASED = PRESETS["paper-v1.0"]
 CASES = ["A_96x128", "C_100x130_pad", "D_64x96_synth", pytest.param("B_192x256", marks=pytest.mark.slow)]
-GOLDEN = Path(__file__).parents[1] / "golden" / "paper_32x64.npz"
+GOLDEN = Path(__file__).parents[2] / "golden" / "paper_32x64.npz"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def released64(formula_network: Build) -> PaperNetwork:
 
 @pytest.fixture(scope="module")
 def own(formula_network: Build) -> PaperNetwork:
-    return formula_network(PaperConfig())
+    return formula_network(PRESETS["paper-plus"])
 
 
 def picture(height: int, width: int, batch: int = 1, share: float = 0.02) -> tuple[Tensor, Tensor]:
@@ -175,11 +176,11 @@ def test_has_the_papers_number_of_parameters() -> None:
     assert round(sum(p.numel() for p in network.parameters()) / 1e6, 2) == 85.40
 
 
-@pytest.mark.parametrize("mode", ["compat", "own"])
+@pytest.mark.parametrize("mode", ["released", "own"])
 def test_our_own_golden_run_is_reproduced(formula_network: Build, mode: str) -> None:
     """Made by tests/golden/make_paper.py in float64, at a commit where the tests against ../shared passed."""
     golden = np.load(GOLDEN)
-    network = formula_network(PaperConfig(compat=mode == "compat", tolerance=1e-7))
+    network = formula_network(PaperConfig(released=mode == "released", log_scale_floor=-7.0, tolerance=1e-7))
     image = torch.from_numpy(golden["image"]).permute(2, 0, 1)[None].float() / 255
     prediction = network(image, torch.from_numpy(golden["sparse"])[None, None].float())
     found = golden_stages(prediction)
@@ -215,7 +216,7 @@ def test_depth_is_equivariant_to_the_unit(own: PaperNetwork) -> None:
 
 
 def test_released_borders_are_not_equivariant(released: PaperNetwork) -> None:
-    """The reason for our own borders: should this ever fail, compat is no longer what was released."""
+    """The reason for our own borders: should this ever fail, the mode is no longer what was released."""
     image, sparse = picture(64, 96)
     ratio = released(image, 1000 * sparse).depth_init / released(image, sparse).depth_init / 1000
     torch.testing.assert_close(ratio[..., 8:-8, 8:-8], torch.ones(1, 1, 48, 80), rtol=1e-3, atol=0)
@@ -232,8 +233,9 @@ def test_every_preset_predicts(formula_network: Build, preset: str) -> None:
         assert depth.shape == sparse.shape
         assert torch.isfinite(depth).all()
         assert (depth > 0).all()
+    levels = config.resolutions if config.integrator else 0
     assert [tuple(g.shape) for g in prediction.fields.gradients] == [
-        (2, 2, 8 // 2**r, 16 // 2**r) for r in range(config.resolutions)
+        (2, 2, 8 // 2**r, 16 // 2**r) for r in range(levels)
     ]
     assert (prediction.scale is not None) == config.laplace
     assert (prediction.depth is not prediction.depth_init) == (config.spn_steps > 0)
@@ -292,7 +294,7 @@ def test_sizes_that_do_not_fit_are_refused(own: PaperNetwork) -> None:
 
 
 def test_gradients_reach_every_weight(formula_network: Build) -> None:
-    network = formula_network(replace(PRESETS["paper"], edge_weights="learnable"))
+    network = formula_network(replace(PRESETS["paper-plus"], edge_weights="learnable"))
     network.requires_grad_(True)
     image, sparse = picture(32, 64, share=0.1)
     prediction = network(image, sparse)
@@ -316,14 +318,24 @@ def test_position_table_is_resized_unless_the_released_code_would_not(
     )
 
 
-@pytest.mark.parametrize("wrong", [{"resolutions": 4}, {"space": "cubic"}, {"edge_weights": "none"}, {"spn_steps": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"resolutions": 4},
+        {"space": "cubic"},
+        {"edge_weights": "none"},
+        {"spn_steps": -1},
+        {"width": 0.3},
+        {"gru_iterations": 0},
+    ],
+)
 def test_impossible_configurations_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         PaperConfig(**wrong)
 
 
 def test_stochastic_depth_drops_whole_residuals_at_its_rate_and_keeps_the_mean() -> None:
-    from omnidc.network.completionformer import JointBlock
+    from omnidc.network.paper.completionformer import JointBlock
 
     with torch.device("meta"):
         block = JointBlock(64, 4, 1, drop_path=0.25)
@@ -336,13 +348,100 @@ def test_stochastic_depth_drops_whole_residuals_at_its_rate_and_keeps_the_mean()
 
 
 def test_new_networks_start_with_the_papers_random_weights() -> None:
-    from omnidc.network.completionformer import CompletionFormer
+    from omnidc.network.paper.completionformer import CompletionFormer
 
     torch.manual_seed(0)
-    backbone = CompletionFormer(1, compat=True)
+    backbone = CompletionFormer(1, released=True)
     backbone.initialise()
     q = backbone.former.block1[0].attn.q
     assert isinstance(q, nn.Linear)
     assert 0.018 < q.weight.std() < 0.022
     assert q.bias.abs().sum() == 0
     assert 0.018 < backbone.former.pos_embed4.std() < 0.022
+
+
+def test_paper_preset_is_the_papers_network() -> None:
+    config = PRESETS["paper"]
+    with torch.device("meta"):
+        network = PaperNetwork(config)
+    assert network.backbone.conv1_dep[0].in_channels == 1  # with RGB: 4 input channels
+    assert network.prop_layer.borders == "zero"
+    assert config.log_scale_floor == LossConfig().min_log_scale == -2
+
+
+def test_scale_has_the_floor_of_the_loss(formula_network: Build) -> None:
+    """No scale is returned that the loss, which clamps at −2, never trained."""
+    network = formula_network(PRESETS["paper"])
+    image, sparse = picture(32, 64, share=0.1)
+    fields = network.fields(image, sparse)
+    for logit in (-5.0, -1.0):
+        fields.refinement["log_scale"] = torch.full((1, 1, 32, 64), logit)
+        scale = network.refine(fields, torch.zeros(1, 1, 8, 16), sparse)[2]
+        assert scale is not None
+        assert scale.min() == pytest.approx(np.exp(max(logit, -2.0)))
+
+
+def test_narrow_network_has_at_most_two_million_weights() -> None:
+    with torch.device("meta"):
+        network = PaperNetwork(PRESETS["paper-narrow"])
+    assert sum(p.numel() for p in network.parameters()) <= 2e6
+
+
+def test_gru_iterations_after_the_first_read_the_depth(formula_network: Build) -> None:
+    once, twice = (formula_network(replace(PRESETS["paper"], gru_iterations=n)) for n in (1, 2))
+    assert once.state_dict().keys() == twice.state_dict().keys()
+    image, sparse = picture(32, 64, share=0.1)
+    nearer = sparse.clone()
+    nearer[..., :32] *= 0.5
+    first = once.fields(image, sparse / 4)
+    second, other = twice.fields(image, sparse / 4), twice.fields(image, nearer / 4)
+    assert not torch.allclose(first.gradients[0], second.gradients[0])
+    assert not torch.allclose(second.gradients[0], other.gradients[0])
+
+
+def test_gru_iterations_of_small_images_run(formula_network: Build) -> None:
+    network = formula_network(PRESETS["ogni-dc"])
+    image, sparse = picture(16, 48, share=0.1)
+    assert torch.isfinite(network(image, sparse).depth).all()
+
+
+def test_gru_gradients_reach_the_depth_encoder(formula_network: Build) -> None:
+    network = formula_network(replace(PRESETS["paper"], gru_iterations=2))
+    network.requires_grad_(True)
+    network(*picture(32, 64, share=0.1)).depth.sum().backward()
+    assert network.update_block.encoder.convd1.weight.grad.abs().sum() > 0
+
+
+def test_completionformer_alone_cannot_be_tiled(formula_network: Build) -> None:
+    network = formula_network(PRESETS["completionformer"])
+    image, sparse = picture(32, 64, share=0.1)
+    fields = network.fields(image, sparse)
+    with pytest.raises(InputError, match="tiled"):
+        network.integrate(replace(fields, refinement={}), sparse)
+
+
+def test_resnet_weights_fill_the_first_two_stages(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = PaperNetwork(PRESETS["paper-R1"])
+    state = network.backbone.former.state_dict()
+    resnet = {
+        name.replace("embed_layer", "layer"): torch.rand_like(tensor.float()).to(tensor.dtype)
+        for name, tensor in state.items()
+        if name.startswith("embed_layer")
+    }
+    torch.save({**resnet, "fc.weight": torch.rand(3, 3)}, tmp_path / "resnet34.pth")
+    network.encoder.load_imagenet(tmp_path / "resnet34.pth")
+    for name, tensor in resnet.items():
+        assert torch.equal(network.backbone.former.state_dict()[name.replace("layer", "embed_layer")], tensor)
+
+
+def test_wrong_resnet_file_is_named_in_one_sentence(tmp_path: Path) -> None:
+    torch.save({"layer1.0.conv1.weight": torch.rand(2, 2)}, tmp_path / "other.pth")
+    with pytest.raises(CheckpointError, match="ResNet-34"):
+        PaperNetwork(PRESETS["paper-narrow"]).encoder.load_imagenet(tmp_path / "other.pth")
+
+
+def test_old_files_with_compat_still_open() -> None:
+    values = PaperConfig(released=False).to_dict()
+    values["compat"] = values.pop("released")
+    assert PaperConfig.from_dict(values) == PaperConfig(released=False)

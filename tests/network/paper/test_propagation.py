@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnidc.network.dyspn import NEIGHBOURS, DySPN, K
-from omnidc.network.fused import FusedDySPN
+from omnidc.network.paper.fused import FusedDySPN
+from omnidc.network.paper.propagation import NEIGHBOURS, DySPN, K
 
 
 def random_problem(height: int, width: int, steps: int = 2) -> tuple[DySPN, tuple[Tensor, Tensor, Tensor, Tensor]]:
@@ -63,7 +63,7 @@ def test_strips_change_nothing(borders: str) -> None:
     spn, inputs = random_problem(70, 9)
     spn.borders = borders
     expected = spn(*inputs).detach()
-    import omnidc.network.fused as fused
+    import omnidc.network.paper.fused as fused
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "STRIP_BYTES", 1)  # the shortest strips: several per image

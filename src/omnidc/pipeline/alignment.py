@@ -6,18 +6,23 @@ or robustly: random pairs of points propose (RANSAC), then least squares over th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method
 
+Depth = npt.NDArray[np.float32]
+Values = npt.NDArray[np.floating]
 Space = Literal["depth", "disparity"]
+SPACES: tuple[Space, ...] = ("depth", "disparity")
+FEW = 20  # points
 TRIALS = 500
 TOLERANCE = 0.1  # relative error in depth below which a point agrees
+BEYOND = 5.0  # an aligned map stays within this factor of the nearest and the farthest measurement
 FAR = 100.0  # a disparity that falls to 0 or below means this many times the farthest measurement
 
 
@@ -68,6 +73,79 @@ def fit_robust(
     return scale, shift
 
 
+@dataclass(frozen=True)
+class Line:
+    """How a monocular map becomes depth: scale · map + shift is depth, or its inverse."""
+
+    space: Space
+    scale: float
+    shift: float
+
+
+def best_line(
+    mono: npt.NDArray[np.floating],  # [N], relative or metric, depth or disparity
+    depth: npt.NDArray[np.floating],  # [N] > 0, the points
+    space: Space | None = None,  # None = whichever fits the points better
+    seed: int = 0,
+) -> Line:
+    """The line in depth or disparity, or the scale alone, that predicts the points best.
+
+    Below `FEW` points each is predicted from the others (leave one out), since a line through two points always fits;
+    with more, the robust fit with the smallest median error in log depth. A line that falls is no candidate.
+    """
+    candidates: list[tuple[float, Line]] = []
+    everything = np.ones(len(mono), bool)
+    for name in SPACES if space is None else (space,):
+        target = depth.astype(np.float64) if name == "depth" else 1.0 / depth.astype(np.float64)
+        for solve in (_scale, partial(_line, few=len(mono) < FEW, seed=seed)):
+            scale, shift = solve(mono, target)
+            if scale <= 0:
+                continue
+            if len(mono) < FEW:
+                parts = [
+                    everything & (np.arange(len(mono)) != k) if len(mono) > 1 else everything for k in range(len(mono))
+                ]
+                fits = [solve(mono[part], target[part]) for part in parts]
+                error = float(np.mean([_log_error(*fits[k], mono[k], target[k]) for k in range(len(mono))]))
+            else:
+                error = float(np.median(_log_error(scale, shift, mono, target)))
+            candidates.append((error, Line(name, scale, shift)))
+    if not candidates:
+        raise InputError(
+            "The prior does not fit the points in any way: depth falls where it should rise. Is it of this image?"
+        )
+    return min(candidates, key=lambda candidate: candidate[0])[1]
+
+
+def _scale(mono: Values, target: Values) -> tuple[float, float]:
+    """The median ratio, no shift; scale 0 where the map is not positive."""
+    return (float(np.median(target / mono)) if (mono > 0).all() else 0.0), 0.0
+
+
+def _line(mono: Values, target: Values, few: bool, seed: int) -> tuple[float, float]:
+    """Scale and shift: least squares of relative errors where points are few, else the robust fit."""
+    return fit(mono, target, 1.0 / target**2) if few else fit_robust(mono, target, np.random.default_rng(seed))
+
+
+def _log_error(scale: float, shift: float, mono: Any, target: Any) -> Any:
+    """|ln of what the line predicts / target|, at most ln `FAR`."""
+    return np.abs(np.log(np.clip((scale * mono + shift) / target, 1.0 / FAR, FAR)))
+
+
+def apply_line(
+    mono: npt.NDArray[np.floating],  # [H, W]
+    line: Line,
+    nearest: float,  # smallest measured depth
+    farthest: float,  # largest measured depth
+) -> Depth:
+    """Depth [H, W] in the unit of the points, positive and finite; a map that is not finite gives `farthest`."""
+    value = line.scale * mono.astype(np.float64) + line.shift
+    with np.errstate(divide="ignore"):
+        depth = value if line.space == "depth" else 1.0 / np.maximum(value, 1e-300)
+    depth = np.where(np.isfinite(mono), depth, farthest)
+    return np.asarray(np.clip(depth, nearest / BEYOND, farthest * BEYOND), np.float32)
+
+
 def align(
     mono: npt.NDArray[np.floating],  # [H, W], relative depth or disparity
     sparse: Depth,  # [H, W], 0 = unknown
@@ -93,12 +171,3 @@ def align(
     else:
         depth = 1.0 / np.maximum(line, 1.0 / (FAR * known.max()))
     return np.asarray(depth, np.float32)
-
-
-def aligned(mono: Callable[[Image], Any], space: Space = "depth", robust: bool = False) -> Method:
-    """A method from a monocular one: `mono(image)` gives a relative map [H, W], depth or disparity."""
-
-    def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-        return align(np.asarray(mono(image)), sparse, space, robust)
-
-    return method

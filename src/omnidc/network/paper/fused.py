@@ -14,9 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnidc.network.completionformer import BasicBlock, CBAMBlock, DecoderLevel, JointBlock, joined, to_map, to_tokens
-from omnidc.network.dyspn import DySPN, K
-from omnidc.network.heads import Backbone, HeadMaps
+from omnidc.network.paper.backbone import Backbone, HeadMaps
+from omnidc.network.paper.completionformer import (
+    BasicBlock,
+    CBAMBlock,
+    DecoderLevel,
+    JointBlock,
+    joined,
+    to_map,
+    to_tokens,
+)
+from omnidc.network.paper.propagation import DySPN, K
 
 STRIP_BYTES = 8 << 20  # of one map; larger falls out of the cache, smaller computes too many rows twice
 TOKENS = 8192  # of an MLP at a time
