@@ -90,7 +90,7 @@ def complete_all(
         sink.close()
         return
     local = engine is None or engine.engine == "local"
-    if not local and chosen.prior is not None:
+    if not local and chosen.prior:
         raise ConfigError("--prior runs on this machine only: leave out --engine.")
     model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
     completer = None if model is None else prior_completer(model, chosen.prior)
