@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnidc.diagnose import Diagnosis
     from omnidc.frame import Frame
     from omnidc.io.calibration import Calibration
-    from omnidc.pipeline import DepthCompleter
+    from omnidc.pipeline.source import NamedCompleter
 
 SCANS = (".bin", ".pcd", ".ply", ".las", ".laz")
 
@@ -147,7 +147,7 @@ def _read(
 
 
 def _diagnose(
-    frame: Frame, completer: DepthCompleter | None, folds: int, scan: Any, speed: float | None, quiet: bool
+    frame: Frame, completer: NamedCompleter | None, folds: int, scan: Any, speed: float | None, quiet: bool
 ) -> Diagnosis:
     from tqdm import tqdm
 
@@ -161,7 +161,7 @@ def _step(bar: Any) -> None:
     bar.update(1)
 
 
-def _write_best(path: Path, frame: Frame, completer: DepthCompleter | None, result: Diagnosis) -> str:
+def _write_best(path: Path, frame: Frame, completer: NamedCompleter | None, result: Diagnosis) -> str:
     from omnidc import diagnose
     from omnidc.errors import InputError
 

@@ -53,6 +53,7 @@ def ip_basic(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) 
     above = np.arange(near.shape[0])[:, None] < rows
     near = np.where(above, near[rows, np.arange(near.shape[1])], near)
     near = np.where(near < IP_BASIC_EMPTY, cv2.dilate(near, square(31)), near)
-    near = cv2.bilateralFilter(cv2.medianBlur(near, 5), d=5, sigmaColor=1.5, sigmaSpace=2.0)
+    smooth = cv2.bilateralFilter(cv2.medianBlur(near, 5), d=5, sigmaColor=1.5, sigmaSpace=2.0)
+    near = np.asarray(smooth, np.float32)
     filled = (near > IP_BASIC_EMPTY) & (near < IP_BASIC_FARTHEST)
     return np.where(filled, IP_BASIC_FARTHEST - near, nearest(image, sparse)).astype(np.float32)
