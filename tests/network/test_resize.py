@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.resize import resize_sparse, shrink
 
 
@@ -27,3 +29,14 @@ def test_shrink_same_size_changes_nothing() -> None:
     same = shrink(image, sparse, (5, 6))
     assert same[0] is image
     assert same[1] is sparse
+
+
+@pytest.mark.parametrize("working", [(64, 96), (96, 128), (96, 160)])
+def test_every_measurement_finds_its_confidence_at_the_output(working: tuple[int, int]) -> None:
+    """Whatever the ratio of the sizes, no measurement loses the verdict of its working pixel."""
+    torch.manual_seed(0)
+    network = CompactNetwork(CompactConfig(channels=(8, 16, 16, 24, 24), attention_blocks=1, heads=2)).eval()
+    sparse = (1 + torch.rand(1, 1, 160, 224)) * (torch.rand(1, 1, 160, 224) < 0.01)
+    with torch.no_grad():
+        prediction = network(torch.rand(1, 3, 160, 224), sparse, working_size=working)
+    assert (prediction.fields.confidence[sparse > 0] > 0).all()

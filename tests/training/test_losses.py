@@ -276,6 +276,7 @@ def test_noise_is_found_on_both_sides_and_where_it_was_injected() -> None:
 
 def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict[str, Tensor]:
     gradients = [leaves["g0"], leaves["g1"]]
+    sky = torch.isfinite(truth) & (truth == 0) & (sparse.sum() > 0)
     return {
         "l1": losses.l1(leaves["depth"], truth),
         "l1_log": losses.l1_log(leaves["depth"], truth),
@@ -285,7 +286,7 @@ def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict
         "gradient_matching_log": losses.gradient_matching(leaves["depth"], truth, log=True),
         "gradient_l1": losses.gradient_l1(gradients, truth),
         "input_confidence": losses.input_confidence(leaves["confidence"], sparse, truth),
-        "sky": losses.sky_entropy(leaves["sky"], torch.zeros_like(truth, dtype=torch.bool), truth),
+        "sky": losses.sky_entropy(leaves["sky"], sky, truth),
     }
 
 
@@ -361,6 +362,14 @@ def test_total_is_the_weighted_sum_and_names_every_term() -> None:
     assert terms["total"].item() == pytest.approx(expected)
     without = total(make_prediction(leaves, scale=False), truth, truth, ALL_TERMS)
     assert "laplace" not in without
+
+
+def test_sky_counts_where_sky_or_depth_is_known() -> None:
+    logit = torch.tensor([5.0, -5.0, 5.0, 5.0]).reshape(1, 1, 1, 4)
+    sky = torch.tensor([True, False, False, False]).reshape(1, 1, 1, 4)
+    truth = torch.tensor([0.0, 2.0, 2.0, 0.0]).reshape(1, 1, 1, 4)
+    expected = (2 * math.log1p(math.exp(-5)) + 5 + math.log1p(math.exp(-5))) / 3  # the last pixel is unknown
+    assert losses.sky_entropy(logit, sky, truth).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_total_does_not_depend_on_the_unit() -> None:
@@ -446,3 +455,30 @@ def test_sky_entropy_counts_sky_and_known_depth_only() -> None:
     value.sum().backward()
     assert logit.grad is not None
     assert logit.grad[0, 0, 0, 3] == 0  # neither sky nor known depth
+
+
+def test_resize_gt_agrees_with_pooling_and_skips_unknown() -> None:
+    truth = depths(1, 1, 12, 20)
+    half = losses.resize_gt(truth, (6, 10))
+    torch.testing.assert_close(half.log(), torch.nn.functional.avg_pool2d(truth.log(), 2))
+    truth[..., :2, :2] = torch.tensor([[3.0, 0], [3.0, 3.0]])
+    truth[..., :2, 2:4] = torch.tensor([[3.0, 0], [0, 0]])
+    half = losses.resize_gt(truth, (6, 10))
+    assert half[0, 0, 0, :2].tolist() == pytest.approx([3.0, 0.0])
+
+
+@pytest.mark.parametrize("working", [(16, 24), (24, 40)])
+def test_gradient_loss_at_a_working_size_compares_that_size(working: tuple[int, int]) -> None:
+    """Predicted gradients of the ground truth at the working size have no error, whatever the output size."""
+    truth = depths(1, 1, 32, 48)
+    log = torch.nn.functional.avg_pool2d(losses.resize_gt(truth, working).log(), 4)
+    gradient = torch.zeros(1, 2, *log.shape[-2:], dtype=torch.float64)
+    gradient[:, 0, :, 1:] = (log[..., 1:] - log[..., :-1])[:, 0]
+    gradient[:, 1, 1:] = (log[..., 1:, :] - log[..., :-1, :])[:, 0]
+    leaves = make_leaves(1, 32, 48) | {"g0": gradient, "confidence": torch.full((1, 1, 32, 48), 0.5).double()}
+    prediction = make_prediction(leaves)
+    prediction.fields.gradients = (gradient,)
+    nothing = torch.zeros_like(truth, dtype=torch.bool)
+    image = torch.zeros(1, 3, 32, 48, dtype=torch.uint8)
+    batch = Batch(image, truth, truth, nothing, nothing, working_size=working)
+    assert losses.total(prediction, batch, LossConfig())["gradient_l1"].item() < 1e-12

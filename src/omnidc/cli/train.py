@@ -64,8 +64,9 @@ def train(
         return
     summary = launch("train", wanted, out, resume=resume)
     best = "" if summary.best == float("inf") else f", best mean REL {summary.best:.4f}"
+    loss = "" if summary.loss != summary.loss else f", loss {summary.loss:.4f}"  # NaN: the run had ended before
     typer.echo(
-        f"{summary.step} steps in {format_duration(summary.elapsed)}, loss {summary.loss:.4f}{best}, "
+        f"{summary.step} steps in {format_duration(summary.elapsed)}{loss}{best}, "
         f"{summary.skipped} batches skipped; weights in {out / 'last.safetensors'}"
     )
 

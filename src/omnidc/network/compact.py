@@ -135,7 +135,7 @@ class CompactNetwork(DepthNetwork):
         at_points, given = log_of_valid(sparse / norm.median)
         judged = torch.cat([confidence, weight], dim=1)[..., :height, :width]
         if judged.shape[-2:] != image.shape[-2:]:
-            judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest")
+            judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest-exact")
         confidence, weight = (judged * given).split(1, dim=1)
         anchor = given if keep_input else weight * torch.sigmoid(to_output(pull))
         distance = pixel_color_distance(image)

@@ -401,6 +401,21 @@ def _gradient_matching_log(x: LossInputs, config: LossConfig) -> Tensor:
     return gradient_matching(x.depth, x.gt_depth, scales=config.matching_scales, log=True)
 
 
+def resize_gt(gt_depth: Tensor, size: tuple[int, int]) -> Tensor:  # [B, 1, H, W] → [B, 1, *size]
+    """Return ground truth at a smaller size: means of log depth; 0 where less than half of a pixel is known."""
+    mask = valid_mask(gt_depth)
+    log = torch.where(mask, gt_depth, torch.ones_like(gt_depth)).log()
+    share = F.interpolate(mask.to(log.dtype), size=size, mode="area")
+    mean = F.interpolate(log, size=size, mode="area") / share.clamp(min=1e-8)  # log is 0 where nothing is known
+    return torch.where(share >= 0.5, mean.exp(), torch.zeros_like(mean))
+
+
+def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
+    size = x.batch.working_size  # the integrator's grid is that of the working size
+    gt_depth = x.gt_depth if size is None else resize_gt(x.gt_depth, size)
+    return gradient_l1([gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients], gt_depth)
+
+
 def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
     # A screen of the measurements passes on no gradient: it learns from this loss alone.
     fields = x.prediction.fields

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from omnidc.errors import ConfigError
-from omnidc.network.interface import DepthNetwork, Fields
+from omnidc.network.interface import DepthNetwork, Fields, StagedNetwork
 from omnidc.training.config import RuntimeConfig
 
 
@@ -26,10 +26,22 @@ def pick_precision(runtime: RuntimeConfig, device: torch.device) -> torch.dtype:
 
 
 def use_autocast(network: DepthNetwork, device: torch.device, dtype: torch.dtype) -> None:
-    """Compute the stage `fields` in `dtype`; the integrator and the stages after it need float32."""
-    if dtype is not torch.float32:
+    """Compute the features (`trunk`, or the stage `fields`) in `dtype`; the integrator needs float32."""
+    if dtype is torch.float32:
+        return
+    if isinstance(network, StagedNetwork):
         half = functools.partial(_autocast_fields, network.fields, device.type, dtype)
         network.fields = half  # type: ignore[method-assign]
+        return
+    trunk = getattr(network, "trunk", None)
+    if not isinstance(trunk, nn.Module):
+        raise ConfigError("runtime.precision needs a network with a trunk or in stages; use fp32.")
+    trunk.forward = functools.partial(_autocast_trunk, trunk.forward, device.type, dtype)
+
+
+def _autocast_trunk(original: Any, device: str, dtype: torch.dtype, *inputs: Any) -> list[Tensor]:
+    with torch.autocast(device, dtype):
+        return [feature.float() for feature in original(*inputs)]
 
 
 def _autocast_fields(
