@@ -164,10 +164,11 @@ def _step(bar: Any) -> None:
 def _write_best(path: Path, frame: Frame, completer: NamedCompleter | None, result: Diagnosis) -> str:
     from omnidc import diagnose
     from omnidc.errors import InputError
+    from omnidc.pipeline import CompleteOptions
 
     if result.errors is None or completer is None:
         raise InputError("--best needs fold errors: there are too few points to hide some of them.")
-    completion = completer.complete(frame)
+    completion = completer.complete(frame, CompleteOptions())
     diagnose.best(completion, result.errors.points).save(path)
     return f"wrote {path}"
 

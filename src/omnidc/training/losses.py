@@ -409,6 +409,8 @@ def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
     size = x.batch.working_size  # the integrator's grid is that of the working size
     gt_depth = x.gt_depth if size is None else resize_gt(x.gt_depth, size)
     gradients = [gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients]
+    if not gradients:
+        raise ConfigError("This network has no integrator: set loss.weights.gradient_l1 to 0.")
     return gradient_l1(gradients, gt_depth, max_depth=config.max_depth, space=config.gradient_space)
 
 
