@@ -52,7 +52,7 @@ def prefill(
     filled = (total[:, 1:] / (total[:, :1] + 1e-6)).expand_as(levels[-1][:, 1:])
     density = torch.zeros_like(filled)
     for level in range(LEVELS - 1, -1, -1):
-        n, s = levels[level].split(1, dim=1)
+        n, s = levels[level].chunk(2, dim=1)
         if level < LEVELS - 1:
             filled = upsample2x(filled)
             density = F.interpolate(density, scale_factor=2, mode="nearest")
