@@ -26,17 +26,25 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
-    "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy torch"),
-    "__init__": ("errors pipeline", ""),
-    "sensors": ("errors frame geometry io", "PIL cv2 natsort numpy pycolmap rosbags"),
+    "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy scipy torch"),
+    "ros": ("errors geometry io", "PIL cv2 cyclonedds numpy"),
+    "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags"),
+    "deploy": (
+        "errors frame geometry integrate io network pipeline sensors viz",
+        "cv2 fsspec huggingface_hub numpy onnx onnxruntime onnxscript ray torch",
+    ),
+    "__init__": ("deploy errors pipeline", ""),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
         "datasets errors frame geometry integrate io network patterns pipeline",
         "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
-    "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
+    "evaluation": (
+        "__init__ datasets errors frame geometry integrate io patterns pipeline",
+        "PIL cv2 numpy scipy torch tqdm",
+    ),
     "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
-    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 natsort numpy tqdm"),
+    "interop": ("errors frame geometry io pipeline sensors viz", "cv2 natsort numpy rerun tqdm"),
     "splatting": (
         "errors evaluation frame geometry interop io pipeline sensors viz",
         "cv2 gsplat numba numpy scipy torch",
@@ -47,8 +55,8 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (
-        "__init__ datasets diagnose errors evaluation frame geometry interop io network pipeline scenes sensors "
-        "splatting training viz web",
+        "__init__ datasets deploy diagnose errors evaluation frame geometry interop io network pipeline ros scenes "
+        "sensors splatting training viz web",
         "numpy tqdm typer",
     ),
     "__main__": ("cli", ""),

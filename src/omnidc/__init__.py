@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from omnidc.errors import OmnidcError
 
 if TYPE_CHECKING:
-    from omnidc.pipeline import Completion, DepthCompleter, complete, load
+    from omnidc.deploy.loading import load
+    from omnidc.pipeline import Completion, DepthCompleter, complete
 
 __version__ = "0.1.0"
 
@@ -18,6 +19,10 @@ _LAZY = ("Completion", "DepthCompleter", "complete", "load")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "load":
+        from omnidc.deploy.loading import load
+
+        return load
     if name in _LAZY:
         from omnidc import pipeline
 

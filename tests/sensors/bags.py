@@ -116,6 +116,7 @@ def write_bag(
     with_cloud: bool = True,
     depth: bool = False,
     empty: bool = False,
+    compressed: tuple[str, bytes] | None = None,  # format and data of `compressedDepth` images
 ) -> Path:
     maker = Maker(ros1)
     writer: Any = Writer1(path) if ros1 else Writer2(path, version=9)
@@ -134,6 +135,17 @@ def write_bag(
             flat = np.full((HEIGHT, WIDTH), 3000, np.uint16)
             image = maker.image(stamp + offset, flat, "16UC1", "camera_optical")
             messages.append((stamp + 0.1, "/depth/image_rect_raw", IMAGE, image))
+            messages.append((stamp + 0.1, "/depth/camera_info", INFO, maker.info(stamp)))
+        if compressed is not None:
+            packed = maker.make(
+                "sensor_msgs/msg/CompressedImage",
+                header=maker.header(stamp + offset, "camera_optical"),
+                format=compressed[0],
+                data=np.frombuffer(compressed[1], np.uint8),
+            )
+            messages.append(
+                (stamp + 0.1, "/depth/image_rect/compressedDepth", "sensor_msgs/msg/CompressedImage", packed)
+            )
             messages.append((stamp + 0.1, "/depth/camera_info", INFO, maker.info(stamp)))
     with writer:
         kinds = {topic: kind for _, topic, kind, _ in messages}

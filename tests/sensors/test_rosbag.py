@@ -14,15 +14,9 @@ from bags import LINKS, Maker, write_bag
 
 from omnidc.errors import FileError, InputError
 from omnidc.io.calibration import Calibration
-from omnidc.sensors.rosbag import (
-    BagOptions,
-    bag_source,
-    chain,
-    decode_depth,
-    decode_image,
-    parse_camera_info,
-    write_depth_bag,
-)
+from omnidc.ros.compressed_depth import HEADER as HEADER_OF_COMPRESSED_DEPTH
+from omnidc.ros.messages import chain, decode_depth, decode_image, parse_camera_info
+from omnidc.sensors.rosbag import BagOptions, bag_source, write_depth_bag
 
 BOTH = pytest.mark.parametrize("ros1", [True, False], ids=["ros1", "ros2"])
 
@@ -165,3 +159,57 @@ def test_distortion_of_camera_info_is_used_unless_rectified() -> None:
     info.distortion_model = "magic"
     with pytest.raises(InputError, match="'magic'"):
         parse_camera_info(info, rectified=False)
+
+
+@BOTH
+def test_compressed_depth_of_a_bag_is_registered(tmp_path: Path, ros1: bool) -> None:
+    image = np.full((HEIGHT, WIDTH), 3000, np.uint16)
+    data = HEADER_OF_COMPRESSED_DEPTH.pack(0, 0.0, 0.0) + cv2.imencode(".png", image)[1].tobytes()
+    path = bag(tmp_path, ros1, compressed=("16UC1; compressedDepth png", data))
+    frame = next(iter(bag_source(path, BagOptions(depth_topic="/depth/image_rect/compressedDepth"))))
+    assert frame.sparse is not None
+    assert (frame.sparse == 3.0).mean() > 0.9
+
+
+def test_foxglove_images_of_a_bag_are_read(tmp_path: Path) -> None:
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import get_types_from_msg
+
+    maker = Maker(ros1=False)
+    raw = (
+        "builtin_interfaces/Time timestamp\nstring frame_id\nuint32 width\nuint32 height\nstring encoding\n"
+        "uint32 step\nuint8[] data\n"
+    )
+    camera = (
+        "builtin_interfaces/Time timestamp\nstring frame_id\nuint32 width\nuint32 height\n"
+        "string distortion_model\nfloat64[] D\nfloat64[9] K\nfloat64[9] R\nfloat64[12] P\n"
+    )
+    image_type, info_type = "foxglove_msgs/msg/RawImage", "foxglove_msgs/msg/CameraCalibration"
+    maker.store.register(get_types_from_msg(raw, image_type))
+    maker.store.register(get_types_from_msg(camera, info_type))
+    info = maker.info(1.0)
+    time = maker.header(1.0, "cam").stamp
+
+    def image(pixels: np.ndarray, encoding: str) -> object:
+        data = np.ascontiguousarray(pixels).view(np.uint8).ravel()
+        return maker.make(
+            image_type, timestamp=time, frame_id="cam", width=WIDTH, height=HEIGHT, encoding=encoding,
+            step=data.size // HEIGHT, data=data,
+        )  # fmt: skip
+
+    calibration = maker.make(
+        info_type, timestamp=time, frame_id="cam", width=WIDTH, height=HEIGHT, distortion_model="plumb_bob",
+        D=info.d, K=info.k, R=info.r, P=info.p,
+    )  # fmt: skip
+    with Writer(tmp_path / "fox", version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        for topic, kind, message in [
+            ("/cam/image", image_type, image(np.full((HEIGHT, WIDTH, 3), 70, np.uint8), "rgb8")),
+            ("/cam/depth", image_type, image(np.full((HEIGHT, WIDTH), 2.5, np.float32), "32FC1")),
+            ("/cam/camera_info", info_type, calibration),
+        ]:
+            connection = writer.add_connection(topic, kind, typestore=maker.store)
+            writer.write(connection, 10**9, maker.store.serialize_cdr(message, kind))
+    frame = next(iter(bag_source(tmp_path / "fox", BagOptions(depth_topic="/cam/depth"))))
+    assert frame.sparse is not None
+    assert (frame.sparse == 2.5).mean() > 0.9
+    assert (frame.image == 70).all()

@@ -70,12 +70,16 @@ COMMANDS: tuple[str, ...] = (
     "sensors",
     "doctor",
     "splat",
+    "live",
+    "ros2",
     "web",
     "evaluate",
     "train",
     "scenes",
     "data",
     "convert",
+    "export",
+    "hub",
 )
 
 

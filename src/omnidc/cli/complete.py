@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from omnidc.cli.engine import EngineOptions, is_remote, url_sink, url_source
 from omnidc.cli.models import load_model
 from omnidc.cli.options import expand
 from omnidc.cli.run import ModelOptions, RunOptions, complete_all, describe, describe_result, draw_overlay
@@ -31,6 +32,7 @@ def complete(
     options: CompleteOptions,
     write: WriteOptions,
     run: RunOptions,
+    engine: EngineOptions,
     output: Annotated[
         list[Path] | None,
         typer.Option(
@@ -63,6 +65,12 @@ def complete(
     from omnidc.pipeline.sinks import METADATA, FileSink, FolderSink, MapsSink, Sink, TeeSink, check_writable
     from omnidc.pipeline.source import pair_frame, pair_source
 
+    if is_remote([image, sparse, *(output or ())]):
+        scale = {"depth_scale": parse_depth_scale(depth_scale), "ray_depth": ray_depth}
+        source = url_source(image, sparse, _camera(intrinsics, camera), scale).every(run.frame_step)
+        sink = url_sink(output, write, run.name, options, run.resume)
+        complete_all(source, sink, options, run, output=output[0] if output else Path(), engine=engine)
+        return
     for path in (image, sparse):
         if not path.exists():
             raise FileError(f"{path} does not exist.")
@@ -110,7 +118,7 @@ def complete(
         sinks.append(stored)
         written += [*([] if many else stored.paths("depth")), folder / METADATA]
     check_writable(written)
-    complete_all(source, TeeSink(*sinks), options, run, output=folder or Path())
+    complete_all(source, TeeSink(*sinks), options, run, output=folder or Path(), engine=engine)
     if not many:
         typer.echo(f"wrote {', '.join(str(path) for path in written)}")
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from omnidc.deploy.runtime import OnnxCompleter
     from omnidc.pipeline import DepthCompleter
 
-MODEL_HELP = '"compact" (bundled), "harmonic" (no network) or a checkpoint file.'
+MODEL_HELP = '"compact" (bundled), "harmonic" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
-DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1" …')]
+DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
 
-def load_model(model: str | None, device: str) -> DepthCompleter:
+def load_model(model: str | None, device: str) -> DepthCompleter | OnnxCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
-    from omnidc.pipeline import default_model, load
+    from omnidc.deploy.loading import default_model, load
 
     name = default_model() if model is None else model
     if model is None and name == "harmonic":

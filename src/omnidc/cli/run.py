@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
+    from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, DepthCompleter, Sink
 
@@ -24,12 +26,12 @@ class ModelOptions:
     """Which network runs where."""
 
     model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
-    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1" …'})
+    device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1", "mps" …'})
 
     @property
     def name(self) -> str:
         """The completer's name, known before it is loaded."""
-        from omnidc.pipeline import default_model
+        from omnidc.deploy.loading import default_model
 
         return Path(self.model or default_model()).name
 
@@ -44,8 +46,15 @@ class RunOptions(ModelOptions):
     )
     frame_step: int = field(default=1, metadata={"help": "Take every n-th frame."})
     resume: bool = field(default=False, metadata={"help": "Skip frames that are already done."})
+    prior: str = field(
+        default="",
+        metadata={"help": "Monocular depth or disparity to fuse with: a file, a folder, or module:callable."},
+    )
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
+    )
+    rerun: Path | None = field(
+        default=None, metadata={"help": "Also log to a Rerun recording: FILE.rrd, or spawn, or connect."}
     )
     verify: bool = field(
         default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
@@ -60,23 +69,49 @@ def complete_all(
     *,
     output: Path,
     allow_empty: bool = True,
+    engine: EngineOptions | None = None,
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
-    from omnidc.errors import InputError
+    from omnidc.errors import ConfigError, InputError
+    from omnidc.pipeline.prior import prior_completer
     from omnidc.pipeline.source import complete_source
 
     for note in source.notes:
         typer.echo(f"note: {note}")
+    if chosen.rerun is not None:
+        from omnidc.interop.rerun import RerunSink
+        from omnidc.pipeline.sinks import TeeSink
+
+        sink = TeeSink(sink, RerunSink(chosen.rerun))
     todo = sink.missing(source.names)
     if len(todo) < len(source.names):
         typer.echo(f"{len(source.names) - len(todo)} of {len(source.names)} are done already.")
     if not todo:
         sink.close()
         return
-    completer = load_model(chosen.model, chosen.device)
-    printer = Printer(completer if chosen.verify else None)
+    local = engine is None or engine.engine == "local"
+    if not local and chosen.prior:
+        raise ConfigError("--prior runs on this machine only: leave out --engine.")
+    model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
+    completer = None if model is None else prior_completer(model, chosen.prior)
+    printer = Printer(model if chosen.verify else None)
     try:
-        report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
+        if engine is not None and engine.engine == "ray":
+            from omnidc.deploy.ray import complete_with_ray
+
+            report = complete_with_ray(
+                source,
+                sink,
+                chosen.model or chosen.name,
+                chosen.device,
+                complete,
+                engine.ray(),
+                allow_empty=allow_empty,
+                listener=printer,
+            )
+        else:
+            assert completer is not None
+            report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
     finally:
         printer.end()
     if report.failed and len(report.names) == 1:
@@ -90,8 +125,8 @@ def complete_all(
         raise typer.Exit(1)
 
 
-class Printer:
-    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
+class Printer(RunListener):
+    """Prints what a run does, under a bar where there are several frames."""
 
     def __init__(self, doctor: DepthCompleter | None = None) -> None:
         self.doctor = doctor  # verifies each frame; None = none is verified

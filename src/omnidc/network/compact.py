@@ -192,6 +192,17 @@ class CompactNetwork(DepthNetwork):
             x, residual = integrate_fixed(gradients, mean, self.log_alpha.exp() * total, weights, start, n)
             known = torch.ones_like(residual, dtype=torch.bool)
             return x, SolveInfo(torch.full_like(residual, n, dtype=torch.int64), residual[None], known, known)
+        return self._solve(gradients, mean, total, weights, start.detach())
+
+    def _solve(
+        self,
+        gradients: tuple[Tensor, ...],
+        mean: Tensor,  # [B, 1, h, w], log depth of the measurements of each cell
+        total: Tensor,  # [B, 1, h, w], their odds
+        weights: tuple[Tensor, ...],
+        start: Tensor,  # [B, 1, h, w]
+    ) -> tuple[Tensor, SolveInfo]:
+        """One solve; the exported form of the network has another solver here."""
         return integrate(
             gradients,
             mean,
@@ -199,7 +210,7 @@ class CompactNetwork(DepthNetwork):
             total,
             weights,
             alpha=self.log_alpha.exp(),
-            start=start.detach(),
+            start=start,
             iterations=self.config.iterations,
         )
 
@@ -242,7 +253,8 @@ def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
 def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
     """A 1 × 1 convolution that starts near `bias`."""
     layer = nn.Conv2d(inputs, len(bias), 1)
-    with torch.no_grad():
-        layer.weight.normal_(std=1e-2)
-        layer.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
+    if not layer.weight.is_meta:  # where torch would load its compiler for random numbers that a file replaces
+        with torch.no_grad():
+            layer.weight.normal_(std=1e-2)
+            layer.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
     return layer

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from omnidc.errors import InputError
 from omnidc.frame import Frame, Unit, point_warnings
@@ -134,8 +133,8 @@ def _as_mask(mask: Any, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
 
 
 def _as_array(value: Any) -> Any:
-    """Return a tensor as a NumPy array, anything else as it is."""
-    if not isinstance(value, torch.Tensor):
+    """Return a tensor as a NumPy array, anything else as it is; models of other runtimes need no torch."""
+    if not hasattr(value, "detach"):
         return value
     value = value.detach().cpu()
     return value.float().numpy() if value.is_floating_point() else value.numpy()

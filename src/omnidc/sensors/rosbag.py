@@ -5,7 +5,6 @@ Messages are paired by their header stamps. Depth goes back as 32FC1 images in m
 
 from __future__ import annotations
 
-import io
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
@@ -15,26 +14,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
-from PIL import Image
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame, LazyFrames, point_warnings
-from omnidc.geometry.camera import Picture, intrinsics_matrix
 from omnidc.geometry.rasterize import Map, project_to_depth, register
 from omnidc.geometry.surface import drop_flying_pixels
-from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion, transform
+from omnidc.geometry.transforms import Array, transform
 from omnidc.io.calibration import Calibration
 from omnidc.io.files import atomic_new
-from omnidc.io.untrusted import check_pixels, untrusted
+from omnidc.io.untrusted import untrusted
+from omnidc.ros.messages import (
+    chain,
+    decode_cloud,
+    decode_depth,
+    decode_image,
+    frame_of,
+    parse_camera_info,
+    transforms_of,
+)
 from omnidc.sensors.lidar import check_projection
 from omnidc.sensors.photo import take_photo
-from omnidc.sensors.rgbd import closest_gap, nearest_stamps
+from omnidc.sensors.stamps import closest_gap, nearest_stamps
 
-IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+IMAGE_TYPES = (
+    "sensor_msgs/msg/Image",
+    "sensor_msgs/msg/CompressedImage",
+    "foxglove_msgs/msg/RawImage",
+    "foxglove_msgs/msg/CompressedImage",
+)
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
-INFO_TYPE = "sensor_msgs/msg/CameraInfo"
+INFO_TYPES = ("sensor_msgs/msg/CameraInfo", "foxglove_msgs/msg/CameraCalibration")
 TF_TYPES = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
 
 
@@ -107,100 +117,6 @@ def _message(reader: Any, topic: str, log_time: int | None = None) -> Any:
     raise InputError(f"The topic {topic} of the bag holds no message.")
 
 
-def decode_image(message: Any) -> Picture:
-    """Return an Image or CompressedImage message as RGB."""
-    if hasattr(message, "format"):
-        with Image.open(io.BytesIO(bytes(message.data))) as header:
-            check_pixels(*header.size, "A compressed image of the bag")
-        decoded = cv2.imdecode(np.frombuffer(bytes(message.data), np.uint8), cv2.IMREAD_COLOR)
-        if decoded is None:
-            raise InputError(f"A compressed image of the bag ({message.format}) cannot be decoded.")
-        return np.ascontiguousarray(decoded[..., ::-1], dtype=np.uint8)
-    encoding = str(message.encoding)
-    check_pixels(message.width, message.height, "An image of the bag")
-    rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.step)
-    channels = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1, "8UC1": 1, "8UC3": 3}
-    if encoding in channels:
-        n = channels[encoding]
-        pixels = rows[:, : message.width * n].reshape(message.height, message.width, n)
-        if n == 1:
-            return np.repeat(pixels, 3, axis=2)
-        # OpenCV's untyped 8UC3 is BGR by habit.
-        return np.ascontiguousarray(pixels[..., :3] if encoding.startswith("rgb") else pixels[..., 2::-1])
-    single = {
-        "bayer_rggb8": cv2.COLOR_BayerBG2RGB,
-        "bayer_bggr8": cv2.COLOR_BayerRG2RGB,
-        "bayer_gbrg8": cv2.COLOR_BayerGR2RGB,
-        "bayer_grbg8": cv2.COLOR_BayerGB2RGB,
-    }
-    double = {"yuv422": cv2.COLOR_YUV2RGB_UYVY, "uyvy": cv2.COLOR_YUV2RGB_UYVY, "yuv422_yuy2": cv2.COLOR_YUV2RGB_YUY2}
-    if encoding in single:
-        return np.asarray(cv2.cvtColor(rows[:, : message.width].copy(), single[encoding]), dtype=np.uint8)
-    if encoding in double:
-        pairs = rows[:, : message.width * 2].reshape(message.height, message.width, 2)
-        return np.asarray(cv2.cvtColor(pairs.copy(), double[encoding]), dtype=np.uint8)
-    if encoding in ("mono16", "16UC1"):
-        kind = ">u2" if message.is_bigendian else "<u2"
-        wide = np.ascontiguousarray(rows[:, : message.width * 2]).view(kind)
-        return np.repeat((wide >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    raise InputError(f"Images of the bag are encoded as {encoding!r}, which is not known; republish them as rgb8.")
-
-
-def decode_depth(message: Any) -> Map:
-    """Return a depth image in metres: 16UC1 holds millimetres, 32FC1 metres with NaN or Inf for nothing (REP 118)."""
-    sizes = {"16UC1": (2, "u2"), "mono16": (2, "u2"), "32FC1": (4, "f4")}
-    encoding = str(getattr(message, "encoding", getattr(message, "format", "")))
-    if encoding not in sizes:
-        raise InputError(f"The depth topic is encoded as {encoding!r}; 16UC1 and 32FC1 are known.")
-    size, kind = sizes[encoding]
-    rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.step)
-    order = ">" if message.is_bigendian else "<"
-    values = np.ascontiguousarray(rows[:, : message.width * size]).view(f"{order}{kind}").astype(np.float32)
-    if size == 2:
-        return np.asarray(values / np.float32(1000), dtype=np.float32)
-    return np.where(np.isfinite(values) & (values > 0), values, 0).astype(np.float32)
-
-
-def decode_cloud(message: Any) -> Array:
-    """Return the points [N, 3] of a PointCloud2, without those that hold NaN."""
-    kinds = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
-    order = ">" if message.is_bigendian else "<"
-    fields = {field.name: field for field in message.fields}
-    missing = [axis for axis in "xyz" if axis not in fields]
-    if missing:
-        raise InputError(f"The point cloud of the bag has no field {missing[0]} (it has {', '.join(fields)}).")
-    record = np.dtype(
-        {
-            "names": list("xyz"),
-            "formats": [order + kinds[fields[axis].datatype] for axis in "xyz"],
-            "offsets": [fields[axis].offset for axis in "xyz"],
-            "itemsize": message.point_step,
-        }
-    )
-    rows = np.frombuffer(bytes(message.data), np.uint8).reshape(message.height, message.row_step)
-    packed = np.ascontiguousarray(rows[:, : message.width * message.point_step]).view(record).ravel()
-    points = np.stack([packed[axis].astype(np.float64) for axis in "xyz"], axis=1)
-    return np.asarray(points[np.isfinite(points).all(axis=1) & (points != 0).any(axis=1)])
-
-
-def parse_camera_info(message: Any, rectified: bool) -> Calibration:
-    """Return the camera of a CameraInfo; rectified images use its P without distortion."""
-    K = np.asarray(getattr(message, "K", getattr(message, "k", None)), dtype=np.float64).reshape(3, 3)
-    P = np.asarray(getattr(message, "P", getattr(message, "p", None)), dtype=np.float64).reshape(3, 4)
-    D = np.asarray(getattr(message, "D", getattr(message, "d", None)), dtype=np.float64).ravel()
-    matrix = P[:, :3] if rectified and P[0, 0] > 0 else K
-    model = str(message.distortion_model).lower()
-    known = ("", "plumb_bob", "rational_polynomial", "equidistant", "fisheye")
-    if not rectified and D.any() and model not in known:
-        raise InputError(f"The CameraInfo has the distortion model {model!r}; {', '.join(known[1:])} are known.")
-    return Calibration(
-        K=intrinsics_matrix(matrix, "The CameraInfo's K"),
-        distortion=None if rectified or not D.any() else D,
-        fisheye=model in ("equidistant", "fisheye"),
-        image_size=(int(message.width), int(message.height)) if message.width else None,
-    )
-
-
 def static_transforms(reader: Any) -> dict[tuple[str, str], Array]:
     """Return parent_from_child of every static transform of the bag; /tf fills in what /tf_static lacks."""
     found: dict[tuple[str, str], Array] = {}
@@ -209,41 +125,17 @@ def static_transforms(reader: Any) -> dict[tuple[str, str], Array]:
         if not connections or (topic == "/tf" and found):
             continue
         for connection, _, raw in reader.messages(connections=connections):
-            for item in reader.deserialize(raw, connection.msgtype).transforms:
-                move, turn = item.transform.translation, item.transform.rotation
-                key = (item.header.frame_id.lstrip("/"), item.child_frame_id.lstrip("/"))
-                found[key] = pose_from_quaternion((move.x, move.y, move.z), (turn.x, turn.y, turn.z, turn.w))
+            found.update(transforms_of(reader.deserialize(raw, connection.msgtype)))
             if topic == "/tf":
                 break  # moving frames: only the first message, for rigs that publish no static ones
     return found
 
 
-def chain(
-    transforms: dict[tuple[str, str], Array],  # (parent, child) → parent_from_child
-    target: str,
-    source: str,
-) -> Array:
-    """Return target_from_source along the tree of frames."""
-    target, source = target.lstrip("/"), source.lstrip("/")
-    links: dict[str, list[tuple[str, Array]]] = {}
-    for (parent, child), matrix in transforms.items():
-        links.setdefault(parent, []).append((child, matrix))
-        links.setdefault(child, []).append((parent, inverse(matrix)))
-    reached: dict[str, Array] = {target: np.eye(4)}
-    queue = [target]
-    while queue:
-        frame = queue.pop(0)
-        for other, frame_from_other in links.get(frame, []):
-            if other not in reached:
-                reached[other] = reached[frame] @ frame_from_other
-                queue.append(other)
-    if source not in reached:
-        names = ", ".join(sorted(links)) or "none"
-        raise InputError(
-            f"The bag's tf_static has no chain from {source!r} to {target!r} (frames: {names}); "
-            "give the transform with --calib."
-        )
-    return reached[source]
+def _camera_from_sensor(reader: Any, camera: str, sensor: str) -> Array:
+    try:
+        return chain(static_transforms(reader), camera, sensor)
+    except InputError as error:
+        raise InputError(f"The bag's {error}; give the transform with --calib.") from error
 
 
 @dataclass(frozen=True)
@@ -272,9 +164,9 @@ def _info_for(reader: Any, topic: str, wanted: str | None, flag: str) -> str:
     if wanted is None:
         parents = [topic.rsplit("/", depth)[0] for depth in (1, 2)]
         beside = [f"{parent}/camera_info" for parent in parents]
-        known = {c.topic for c in reader.connections if c.msgtype == INFO_TYPE}
+        known = {c.topic for c in reader.connections if c.msgtype in INFO_TYPES}
         wanted = next((name for name in beside if name in known), None)
-    return _topic(reader, wanted, (INFO_TYPE,), "CameraInfo", flag)
+    return _topic(reader, wanted, INFO_TYPES, "CameraInfo", flag)
 
 
 def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
@@ -286,7 +178,7 @@ def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
         wanted = options.image_topic or (images[0] if len(set(images)) == 1 else None)
         image_topic = _topic(reader, wanted, IMAGE_TYPES, "image", "--image-topic")
         if depth_topic is not None:
-            points_topic = _topic(reader, depth_topic, IMAGE_TYPES[:1], "depth image", "--depth-topic")
+            points_topic = _topic(reader, depth_topic, IMAGE_TYPES, "depth image", "--depth-topic")
         else:
             points_topic = _topic(reader, options.cloud_topic, (CLOUD_TYPE,), "PointCloud2", "--cloud-topic")
         pictures, scans = _index(reader, image_topic), _index(reader, points_topic)
@@ -306,13 +198,13 @@ def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
         else:
             info = _message(reader, _info_for(reader, image_topic, options.info_topic, "--info-topic"))
             camera = parse_camera_info(info, rectified="rect" in image_topic)
-            camera_frame = first.header.frame_id or info.header.frame_id
-            if camera_frame.lstrip("/") != scan.header.frame_id.lstrip("/"):
-                camera.camera_from_sensor = chain(static_transforms(reader), camera_frame, scan.header.frame_id)
+            camera_frame = frame_of(first) or frame_of(info)
+            if camera_frame.lstrip("/") != frame_of(scan).lstrip("/"):
+                camera.camera_from_sensor = _camera_from_sensor(reader, camera_frame, frame_of(scan))
         if depth_topic is not None:
             depth_info = _message(reader, _info_for(reader, depth_topic, None, "--info-topic"))
             depth_camera = parse_camera_info(depth_info, rectified=True)
-        frame_id = first.header.frame_id
+        frame_id = frame_of(first)
     loaders = {}
     for i, j in pairs:
         name = f"{pictures[i].stamp:.6f}"
@@ -377,7 +269,7 @@ def write_depth_bag(
     frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres (0 = none), K, frame_id
     topic: str = "/omnidc/depth",
 ) -> int:
-    """Write depth images (32FC1, metres, NaN = none) and their CameraInfo as a new bag; return how many."""
+    """Write depth images (32FC1, metres; 0 becomes NaN) and their CameraInfo as a new bag; return how many."""
     try:
         from rosbags.rosbag1 import Writer as Writer1
         from rosbags.rosbag2 import Writer as Writer2
@@ -399,7 +291,7 @@ def write_depth_bag(
 
     with atomic_new(path) as temporary, _bag_errors(), bag_writer(temporary) as writer:
         images = writer.add_connection(topic, IMAGE_TYPES[0], typestore=store)
-        infos = writer.add_connection(info_topic, INFO_TYPE, typestore=store)
+        infos = writer.add_connection(info_topic, INFO_TYPES[0], typestore=store)
         for stamp, depth, K, frame_id in frames:
             log_time = round(stamp * 1e9)
             whole, nano = divmod(log_time, 1_000_000_000)
@@ -420,7 +312,7 @@ def write_depth_bag(
             numbers: dict[str, Any] = {"d": np.zeros(5), "k": K.ravel().copy(), "r": np.eye(3).ravel(), "p": P}
             if ros1:
                 numbers = {name.upper(): value for name, value in numbers.items()}
-            info = types[INFO_TYPE](
+            info = types[INFO_TYPES[0]](
                 header=header,
                 height=height,
                 width=width,
@@ -431,6 +323,6 @@ def write_depth_bag(
                 **numbers,
             )
             writer.write(images, log_time, serialize(image, IMAGE_TYPES[0]))
-            writer.write(infos, log_time, serialize(info, INFO_TYPE))
+            writer.write(infos, log_time, serialize(info, INFO_TYPES[0]))
             written += 1
     return written

@@ -1,0 +1,1 @@
+"""The completion node for rclpy."""

@@ -1,0 +1,37 @@
+"""`omnidc export`: a model as one ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command("export")(export)
+
+
+def export(
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, ending in .onnx.")] = Path(
+        "model.onnx"
+    ),
+    model: Annotated[str, typer.Option("--model", "-m", help="A bundled model or a checkpoint file.")] = "compact",
+    size: Annotated[str | None, typer.Option(metavar="HxW", help="The only size it will take; default: any.")] = None,
+    iterations: Annotated[int | None, typer.Option(help="Iterations of the solver; default: the model's.")] = None,
+) -> None:
+    """Export a model to ONNX: run it without torch, in the browser, or from other languages."""
+    from omnidc.deploy.onnx import ExportOptions, export_network
+    from omnidc.errors import ConfigError
+    from omnidc.pipeline import load
+
+    if output.suffix.lower() != ".onnx":
+        raise ConfigError(f"The exported file ends in .onnx, unlike {output}.")
+    fixed = None
+    if size is not None:
+        words = size.lower().split("x")
+        if len(words) != 2 or not all(word.isdecimal() for word in words):
+            raise ConfigError(f"--size is HEIGHTxWIDTH such as 480x640, not {size!r}.")
+        fixed = (int(words[0]), int(words[1]))
+    report = export_network(load(model, "cpu").network, output, iterations, ExportOptions(fixed, "torchscript"))
+    typer.echo(f"wrote {report.path}: {report.nodes} nodes, {report.megabytes:.1f} MB, in {report.seconds:.0f} s")

@@ -1,0 +1,55 @@
+"""The compact network in a form that exports: the same weights and stages, with `fixed_solver` as its integrator."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from omnidc.deploy.fixed_solver import integrate_fixed
+from omnidc.deploy.model_info import OUTPUTS, ModelInfo
+from omnidc.integrate import SolveInfo
+from omnidc.network.compact import SIZE_DIVISOR, CompactNetwork
+
+
+class _FixedCompact(CompactNetwork):
+    """The network with a fixed solver; the grid has SIZE_DIVISOR / cell as a divisor, which sets its coarsenings."""
+
+    iterations: int
+
+    def _solve(
+        self, gradients: tuple[Tensor, ...], mean: Tensor, total: Tensor, weights: tuple[Tensor, ...], start: Tensor
+    ) -> tuple[Tensor, SolveInfo]:
+        levels = (SIZE_DIVISOR // self.config.cell).bit_length() - 1
+        anchor = self.log_alpha.exp() * total
+        x, residual = integrate_fixed(gradients, mean, anchor, weights, start, self.iterations, levels)
+        done = torch.ones_like(residual)
+        return x, SolveInfo(self.iterations * done, residual[None], done > 0, done > 0)
+
+
+class CompactExport(nn.Module):
+    """forward(image, sparse) → the tensors of `OUTPUTS`."""
+
+    def __init__(self, network: CompactNetwork, iterations: int | None = None) -> None:
+        super().__init__()
+        with torch.device("meta"):
+            self.network = _FixedCompact(network.config)
+        self.network.load_state_dict(network.state_dict(), assign=True)
+        self.network.iterations = iterations or network.config.iterations
+        self.network.eval()
+
+    def forward(
+        self,
+        image: Tensor,  # [B, 3, H, W]; H and W multiples of SIZE_DIVISOR
+        sparse: Tensor,  # [B, 1, H, W]
+    ) -> tuple[Tensor, ...]:
+        out = self.network(image, sparse)
+        assert out.scale is not None
+        assert out.sky is not None
+        return out.depth, out.scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
+
+
+def compact_export(network: CompactNetwork, iterations: int | None) -> tuple[nn.Module, ModelInfo, tuple[str, ...]]:
+    """Return what `export_onnx` needs."""
+    module = CompactExport(network, iterations)
+    info = ModelInfo("compact", SIZE_DIVISOR, network.config.max_side, module.network.iterations, license="Apache-2.0")
+    return module, info, OUTPUTS

@@ -1,0 +1,62 @@
+"""`omnidc.load`: a name, a checkpoint, an ONNX file or a model of the hub. Torch is imported only where needed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from omnidc.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from omnidc.deploy.runtime import OnnxCompleter
+    from omnidc.pipeline import DepthCompleter
+
+Runtime = Literal["auto", "torch", "onnx"]
+
+
+def default_model() -> str:
+    """Return "compact" where its weights are installed or torch is absent (`load` says so), else "harmonic"."""
+    if find_spec("torch") is None:
+        return "compact"
+    from omnidc.pipeline import default_model as with_torch
+
+    return with_torch()
+
+
+def load(
+    name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime = "auto"
+) -> DepthCompleter | OnnxCompleter:
+    """Load a model; the result has `complete`.
+
+    name_or_path: "compact" (bundled), "harmonic" (the integrator alone), a checkpoint, an .onnx file, or
+        "hf://owner/name[@revision]".
+    device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that the runtime knows.
+    runtime: "auto" takes onnxruntime for .onnx files and torch otherwise.
+    """
+    if runtime not in ("auto", "torch", "onnx"):
+        raise ConfigError(f'The runtime is "auto", "torch" or "onnx", not {runtime!r}.')
+    place = str(name_or_path)
+    if place.startswith("hf://"):
+        from omnidc.deploy.hub import download
+
+        place = str(download(place, runtime))
+    is_onnx = place.lower().endswith(".onnx")
+    if runtime == "onnx" and not is_onnx:
+        bundled = Path(__file__).parent.parent / "weights" / f"{place}.onnx"
+        if not bundled.is_file():
+            raise ConfigError(
+                f"{place} is no ONNX model: export it first with  omnidc export -m {place} -o model.onnx."
+            )
+        place, is_onnx = str(bundled), True
+    if runtime == "torch" and is_onnx:
+        raise ConfigError(f"{place} is an ONNX model, which torch does not run: leave out --runtime torch.")
+    if is_onnx:
+        from omnidc.deploy.runtime import OnnxCompleter
+
+        return OnnxCompleter(place, device)
+    if find_spec("torch") is None:
+        raise MissingExtraError("torch", "torch", f"The model {place}")
+    from omnidc.pipeline import load as load_torch
+
+    return load_torch(place, device)

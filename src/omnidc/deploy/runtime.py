@@ -1,0 +1,191 @@
+"""Models that were exported to ONNX, run with onnxruntime. Torch is not imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from omnidc.deploy.model_info import INPUTS, ModelInfo
+from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, InputError, MissingExtraError
+from omnidc.frame import Frame
+from omnidc.geometry.rasterize import resize_sparse_nearest
+from omnidc.pipeline.completion import Completion
+from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.maps import FloatMap, Maps, working_size
+from omnidc.pipeline.options import CompleteOptions
+from omnidc.pipeline.prepare import make_frame
+
+FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Outputs of the model for one image at its computed size; None = the model has no such output."""
+
+    depth: FloatMap  # [h, w]
+    uncertainty: FloatMap | None
+    confidence: FloatMap | None
+    sky: FloatMap | None
+    residual: float | None
+
+
+class OnnxCompleter:
+    """Completes depth with an exported model; the same calls as `DepthCompleter`."""
+
+    def __init__(self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise MissingExtraError("onnxruntime", "onnx", "Running an ONNX model") from error
+        file = Path(path)
+        if not file.is_file():
+            raise FileError(f"There is no model at {file}; make one with  omnidc export -o {file.name}.")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        providers = _providers(device, onnxruntime.get_available_providers())
+        try:
+            self.session = onnxruntime.InferenceSession(str(file), options, providers=providers)
+        except Exception as error:  # onnxruntime's errors share no public base class
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"{file} is not a readable ONNX model ({reason}): export it again.") from error
+        meta = self.session.get_modelmeta()
+        self.info = ModelInfo.from_metadata(meta.custom_metadata_map, str(file))
+        self.name = file.name
+        given = {each.name: each.shape for each in self.session.get_inputs()}
+        if set(given) != set(INPUTS):
+            raise CheckpointError(
+                f"{file} has the inputs {', '.join(given)}, not {', '.join(INPUTS)}: export it again."
+            )
+        height, width = given["image"][2:]
+        self.fixed_size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
+        self.outputs = [each.name for each in self.session.get_outputs()]
+
+    def complete(self, image: Any, sparse: Any = None, intrinsics: Any = None, **keywords: Any) -> Any:
+        """Complete one view into a `Completion`, or lists of views into a list of them.
+
+        `complete(frame, options)` takes a `Frame` and `CompleteOptions`; `complete(image, sparse, intrinsics)` paths or
+        arrays, with the fields of `CompleteOptions` and the keywords of `make_frame` as keywords.
+        """
+        if isinstance(image, Frame):
+            return self._complete_frame(image, sparse or CompleteOptions())
+        options, reading = CompleteOptions.split_keywords(keywords)
+        if not isinstance(image, list | tuple):
+            return self._complete_frame(make_frame(image, sparse, intrinsics, **reading), options)
+        if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
+            raise InputError("A list of images needs a list of as many sparse maps.")
+        frames = [make_frame(*one, intrinsics, **reading) for one in zip(image, sparse)]
+        return self.complete_frames(frames, options)
+
+    def complete_frames(self, frames: Sequence[Frame], options: CompleteOptions | None = None) -> list[Completion]:
+        """Complete several frames, one after the other."""
+        return [self._complete_frame(frame, options or CompleteOptions()) for frame in frames]
+
+    def run(
+        self,
+        image: npt.NDArray[np.uint8],  # [h, w, 3], RGB
+        sparse: FloatMap,  # [h, w], 0 = none
+    ) -> Outputs:
+        """Run the model at the size of the image: pad, run, crop."""
+        height, width = sparse.shape
+        divisor = self.info.size_divisor
+        # Two cells at least: exporters take sizes of one cell for a constant.
+        rows, columns = (max(side + -side % divisor, 2 * divisor) for side in (height, width))
+        if self.fixed_size is not None:
+            rows, columns = self.fixed_size
+        pad = ((0, rows - height), (0, columns - width))
+        picture = np.pad(image, (*pad, (0, 0)), mode="edge").transpose(2, 0, 1)[None].astype(np.float32) / 255
+        points = np.pad(sparse, pad)[None, None].astype(np.float32)
+        values = dict(zip(self.outputs, self.session.run(None, {"image": picture, "sparse": points})))
+
+        def crop(name: str) -> FloatMap | None:
+            return None if name not in values else np.asarray(values[name][0, 0, :height, :width], np.float32)
+
+        depth = crop("depth")
+        assert depth is not None  # `export_onnx` writes no model without it
+        residual = float(values["residual"][0]) if "residual" in values else None
+        return Outputs(depth, crop("uncertainty"), crop("confidence"), crop("sky"), residual)
+
+    def _complete_frame(self, frame: Frame, options: CompleteOptions) -> Completion:
+        sparse = frame.measurements()
+        size = self._working_size(frame, options.max_long_side)
+        image, points = frame.image, sparse
+        if size != sparse.shape:
+            image = np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA), np.uint8)
+            points = resize_sparse_nearest(sparse, size)
+        out = self.run(image, points)
+        if not np.isfinite(out.depth).all():
+            raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
+        tiny = np.finfo(np.float32).tiny
+        depth = enlarge_depth(np.maximum(out.depth, tiny), frame.image)
+        maps = Maps(
+            depth=pass_through(depth, sparse) if options.keep_input == "hard" else depth,
+            uncertainty=None if out.uncertainty is None else enlarge(np.maximum(out.uncertainty, tiny), sparse.shape),
+            confidence=_confidence(out.confidence, sparse, size),
+            sky=None if out.sky is None else enlarge(out.sky, sparse.shape),
+            working_size=size,
+            iterations=self.info.iterations or 0,
+            residual=out.residual or 0.0,
+        )
+        return Completion.from_maps(frame, maps, options, self.name)
+
+    def _working_size(self, frame: Frame, max_long_side: int | None) -> tuple[int, int]:
+        """Height and width at which the model runs; never larger than the frame."""
+        height, width = working_size(frame.height, frame.width, max_long_side or self.info.max_side)
+        if self.fixed_size is None:
+            return height, width
+        factor = min(1.0, self.fixed_size[0] / height, self.fixed_size[1] / width)
+        return max(1, int(height * factor)), max(1, int(width * factor))
+
+
+def pass_through(
+    depth: FloatMap,  # [H, W] > 0
+    sparse: FloatMap,  # [H, W], 0 = no measurement
+) -> FloatMap:
+    """Replace depth by the measurements, and fade their log residuals out over a few pixels around them."""
+    measured = sparse > 0
+    residual = np.where(measured, np.log(np.where(measured, sparse, 1)) - np.log(depth), 0).astype(np.float32)
+    total, share = (
+        cv2.GaussianBlur(one, (0, 0), FADE_SIGMA, borderType=cv2.BORDER_CONSTANT)
+        for one in (residual, measured.astype(np.float32))
+    )
+    peak = 1 / (2 * np.pi * FADE_SIGMA**2)  # of the blur of a single measurement
+    faded = depth * np.exp(total / np.maximum(share, peak))
+    return np.where(measured, sparse, faded).astype(np.float32)
+
+
+def _confidence(
+    confidence: FloatMap | None,  # [h, w] of the computed size
+    sparse: FloatMap,  # [H, W]
+    size: tuple[int, int],  # h, w
+) -> FloatMap:
+    """Confidence of each measurement, [H, W]; NaN where there is none, 1 where the model gives no confidence."""
+    rows, columns = np.nonzero(sparse > 0)
+    result = np.full(sparse.shape, np.nan, np.float32)
+    if confidence is None:
+        result[rows, columns] = 1
+    else:
+        y = ((rows + 0.5) * size[0] / sparse.shape[0]).astype(int)  # as `resize_sparse_nearest` does
+        x = ((columns + 0.5) * size[1] / sparse.shape[1]).astype(int)
+        result[rows, columns] = confidence[y, x]
+    return result
+
+
+def _providers(device: str, available: Sequence[str]) -> list[str]:
+    """Execution providers for a device name; the CPU takes what the others lack."""
+    if device == "auto":
+        device = "cuda" if PROVIDERS["cuda"] in available else "cpu"
+    wanted = PROVIDERS.get(device.split(":")[0])
+    if wanted is None or wanted not in available:
+        names = ", ".join(name for name, provider in PROVIDERS.items() if provider in available)
+        raise ConfigError(f"The device {device!r} cannot be used with this onnxruntime: choose from auto, {names}.")
+    return list(dict.fromkeys([wanted, PROVIDERS["cpu"]]))

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+import torch
+from standin import DIVISOR, StandIn
+
+import omnidc
+from omnidc.deploy.model_info import OUTPUTS, ModelInfo
+from omnidc.deploy.onnx import ExportOptions, export_network, export_onnx
+from omnidc.deploy.runtime import OnnxCompleter, pass_through
+from omnidc.errors import CheckpointError, ConfigError, FileError
+
+SIZES = [(96, 128), (64, 48), (61, 77), (33, 200), (9, 17)]
+
+
+def view(height: int, width: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 256, (height, width, 3)).astype(np.uint8)
+    sparse = np.where(rng.random((height, width)) < 0.05, rng.uniform(1, 5, (height, width)), 0).astype(np.float32)
+    return image, sparse
+
+
+def in_torch(image: np.ndarray, sparse: np.ndarray) -> list[np.ndarray]:
+    """The stand-in with the padding that the contract asks for."""
+    height, width = sparse.shape
+    pad = tuple((0, max(side + -side % DIVISOR, 2 * DIVISOR) - side) for side in (height, width))
+    picture = torch.from_numpy(np.pad(image, (*pad, (0, 0)), mode="edge")).permute(2, 0, 1)[None].float() / 255
+    with torch.inference_mode():
+        outputs = StandIn().eval()(picture, torch.from_numpy(np.pad(sparse, pad))[None, None])
+    return [output.numpy()[0, 0, :height, :width] if output.ndim == 4 else output.numpy()[0] for output in outputs]
+
+
+def assert_equals_torch(path: Path) -> None:
+    completer = OnnxCompleter(path)
+    for size in SIZES:
+        image, sparse = view(*size)
+        maps = completer.run(image, sparse)
+        for name, expected in zip(OUTPUTS, in_torch(image, sparse)):
+            assert np.allclose(getattr(maps, name), expected, rtol=1e-4, atol=1e-6), (name, size)
+
+
+def test_torchscript_export_equals_torch_at_any_size(model: Path) -> None:
+    assert_equals_torch(model)
+
+
+def test_dynamo_export_equals_torch_at_any_size(tmp_path: Path) -> None:
+    report = export_onnx(StandIn(), tmp_path / "new.onnx", ModelInfo("stand-in", DIVISOR))
+    assert report.nodes < 200
+    assert_equals_torch(report.path)
+
+
+def test_fixed_size_model_takes_larger_and_smaller_images(tmp_path: Path) -> None:
+    path = tmp_path / "fixed.onnx"
+    options = ExportOptions((64, 96), "torchscript")
+    export_onnx(StandIn(), path, ModelInfo("stand-in", DIVISOR), options=options)
+    completer = OnnxCompleter(path)
+    assert completer.fixed_size == (64, 96)
+    for size in [(64, 96), (30, 40), (128, 150)]:
+        assert completer.complete(*view(*size)).depth.shape == size
+
+
+def test_batch_axis_is_dynamic(model: Path) -> None:
+    session = OnnxCompleter(model).session
+    pictures = np.random.default_rng(0).random((3, 3, 32, 40), np.float32)
+    depth = session.run(["depth"], {"image": pictures, "sparse": np.ones((3, 1, 32, 40), np.float32)})[0]
+    assert depth.shape == (3, 1, 32, 40)
+
+
+def test_load_onnx_file_completes_a_view(model: Path) -> None:
+    completer = omnidc.load(model)
+    image, sparse = view(60, 80)
+    result = completer.complete(image, sparse, (70, 70, 40, 30))
+    assert result.depth.shape == (60, 80)
+    assert (result.depth[result.sky < 0.5] > 0).all()
+    assert result.uncertainty is not None
+    assert np.isnan(result.input_confidence[sparse == 0]).all()
+    assert np.allclose(result.input_confidence[sparse > 0], 0.9)
+    assert result.sky is not None
+    assert len(result.points()[0]) > 0
+
+
+def test_scaled_measurements_scale_the_depth(model: Path) -> None:
+    completer = OnnxCompleter(model)
+    image, sparse = view(60, 80)
+    once, thousand = completer.complete(image, sparse), completer.complete(image, 1000 * sparse)
+    assert np.allclose(1000 * once.depth, thousand.depth, rtol=1e-4)
+
+
+def test_large_image_is_computed_small_and_returned_large(model: Path) -> None:
+    image, sparse = view(300, 400)
+    result = OnnxCompleter(model).complete(image, sparse)
+    assert result.depth.shape == (300, 400)
+    assert (result.details["computed_width"], result.details["computed_height"]) == (200, 150)
+
+
+def test_no_measurements_give_relative_depth(model: Path) -> None:
+    image, _ = view(40, 48)
+    result = OnnxCompleter(model).complete(image, None)
+    assert result.relative
+    assert np.isfinite(result.depth).all()
+
+
+def test_options_of_the_completer_are_kept(model: Path) -> None:
+    completer = OnnxCompleter(model)
+    image, sparse = view(60, 80)
+    mask = np.ones((60, 80), bool)
+    mask[:10] = False
+    result = completer.complete(image, sparse, keep_input="hard", mask=mask, sky="keep")
+    measured = result.sparse > 0
+    assert np.array_equal(result.depth[measured], result.sparse[measured])
+    assert (result.depth[:10] == 0).all()
+    assert completer.complete(image, sparse, clip_depth=2.0).depth.max() <= 2.0
+    assert (completer.complete(image, sparse, max_uncertainty=0.075).depth == 0).any()
+
+
+def test_pass_through_changes_nothing_far_away() -> None:
+    depth = np.full((60, 60), 2.0, np.float32)
+    sparse = np.zeros_like(depth)
+    sparse[30, 30] = 3.0
+    result = pass_through(depth, sparse)
+    assert result[30, 30] == 3.0
+    assert 2.0 < result[30, 32] < 3.0
+    assert np.allclose(result[:, :15], 2.0)
+
+
+def test_runtime_needs_no_torch(model: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"  # importing it raises ImportError from here on
+        "import numpy as np, omnidc\n"
+        f"completer = omnidc.load({str(model)!r})\n"
+        "sparse = np.zeros((40, 48), np.float32); sparse[::7, ::7] = 2\n"
+        "result = completer.complete(np.zeros((40, 48, 3), np.uint8), sparse, (50, 50, 24, 20))\n"
+        f"result.save({str(tmp_path / 'd.npy')!r}); result.save({str(tmp_path / 'd.ply')!r})\n"
+        "print(float(np.median(result.depth)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(2.0, rel=0.2)
+    assert (tmp_path / "d.ply").is_file()
+
+
+def test_torch_model_without_torch_says_what_to_install() -> None:
+    script = (
+        "import sys, importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
+        "import omnidc\n"
+        "try: omnidc.load('compact')\n"
+        "except omnidc.OmnidcError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert 'pip install "omnidc[torch]"' in done.stdout
+
+
+def test_foreign_and_damaged_files_are_refused(model: Path, tmp_path: Path) -> None:
+    import onnx
+
+    foreign = onnx.load(str(model))
+    del foreign.metadata_props[:]
+    onnx.save(foreign, str(tmp_path / "foreign.onnx"))
+    with pytest.raises(CheckpointError, match="not exported by omnidc"):
+        OnnxCompleter(tmp_path / "foreign.onnx")
+    (tmp_path / "half.onnx").write_bytes(model.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match="not a readable ONNX model"):
+        OnnxCompleter(tmp_path / "half.onnx")
+    with pytest.raises(FileError, match="no model at"):
+        OnnxCompleter(tmp_path / "none.onnx")
+    with pytest.raises(ConfigError, match="cannot be used with this onnxruntime"):
+        OnnxCompleter(model, "tpu")
+
+
+def test_export_refuses_sizes_that_do_not_divide(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="multiples of 8"):
+        export_onnx(StandIn(), tmp_path / "a.onnx", ModelInfo("x", DIVISOR), options=ExportOptions((30, 40)))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ConfigError, match="no form that exports"):
+        export_network(StandIn(), tmp_path / "a.onnx")
+
+
+def test_runtime_that_does_not_fit_the_file_is_refused(model: Path) -> None:
+    with pytest.raises(ConfigError, match="leave out --runtime torch"):
+        omnidc.load(model, runtime="torch")
+    with pytest.raises(ConfigError, match="export it first"):
+        omnidc.load("harmonic", runtime="onnx")
+    with pytest.raises(ConfigError, match="The runtime is"):
+        omnidc.load(model, runtime="magic")  # type: ignore[arg-type]
+
+
+def test_metadata_survives_the_file(model: Path) -> None:
+    info = OnnxCompleter(model).info
+    assert info == ModelInfo("stand-in", DIVISOR, max_side=200, license="Apache-2.0")
