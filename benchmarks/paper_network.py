@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from omnidc.network.config import PaperConfig
-from omnidc.network.paper import PaperNetwork
+from omnidc.network.paper.config import PaperConfig
+from omnidc.network.paper.model import PaperNetwork
 
 
 def network_with_random_weights(seed: int = 0) -> PaperNetwork:
     """The as-released configuration with a Laplace head; variance-preserving weights, and a DySPN that propagates."""
     torch.manual_seed(seed)
-    network = PaperNetwork(PaperConfig(compat=True))
+    network = PaperNetwork(PaperConfig(released=True))
     for name, module in network.named_modules():
         if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
             gain = 0.1 if name.endswith("conv_offset_aff") or "decoders" in name else 1.0

@@ -12,16 +12,16 @@ time, since the clock means little on a shared machine.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omnidc.network.interface import Fields
 from omnidc.training import losses
 from omnidc.training.config import TrainConfig, load_config
 from omnidc.training.distributed import ProcessGroup, join_group
@@ -49,11 +49,12 @@ class Stopwatch:
 
 def watch_integrator(trainer: Trainer, watch: Stopwatch) -> None:
     """Time `integrate` forward, and backward between the gradient of its output and that of its first input."""
-    original = trainer.network.integrate
+    module = sys.modules[type(trainer.network).__module__]
+    original = module.integrate  # type: ignore[attr-defined]
 
-    def integrate(fields: Fields, sparse: Tensor, start: Tensor | None = None) -> Any:
+    def integrate(gradients: Sequence[Tensor], *arguments: Any, **options: Any) -> Any:
         began = time.process_time()
-        solution, info = original(fields, sparse, start)
+        solution, info = original(gradients, *arguments, **options)
         watch.add("integrator", time.process_time() - began)
         entered: list[float] = []
         left: list[float] = []
@@ -66,11 +67,11 @@ def watch_integrator(trainer: Trainer, watch: Stopwatch) -> None:
 
         if solution.requires_grad:
             solution.register_hook(lambda gradient: entered.append(time.process_time()))
-            for tensor in fields.gradients:
+            for tensor in gradients:
                 tensor.register_hook(leave)
         return solution, info
 
-    trainer.network.integrate = integrate  # type: ignore[method-assign]
+    module.integrate = integrate  # type: ignore[attr-defined]
 
 
 def measure(config: TrainConfig, steps: int, warmup: int, group: ProcessGroup) -> None:
@@ -82,8 +83,7 @@ def measure(config: TrainConfig, steps: int, warmup: int, group: ProcessGroup) -
             trainer.train_step(batches, 0.5)
         watch = Stopwatch()
         watch_integrator(trainer, watch)
-        trainer.network.fields = watch.wrap("fields", trainer.network.fields)  # type: ignore[method-assign]
-        trainer.network.refine = watch.wrap("refine", trainer.network.refine)  # type: ignore[method-assign]
+        trainer.network.forward = watch.wrap("network", trainer.network.forward)  # type: ignore[method-assign]
         losses.total = watch.wrap("losses", losses.total)
         trainer.stepper.optimizer.step = watch.wrap("optimizer", trainer.stepper.optimizer.step)  # type: ignore[method-assign]
         trainer.ema.update_parameters = watch.wrap("optimizer", trainer.ema.update_parameters)  # type: ignore[method-assign]
@@ -109,7 +109,7 @@ def measure(config: TrainConfig, steps: int, warmup: int, group: ProcessGroup) -
         solved = parts.get("integrator", 0.0) + parts.get("integrator backward", 0.0)
         shown = {
             "data (main process)": parts["data"],
-            "forward": parts["fields"] + parts["refine"],
+            "forward": parts["network"] - parts.get("integrator", 0.0),
             "integrator": solved,
             "losses": parts["losses"],
             "backward": parts["backward"] - parts.get("integrator backward", 0.0),

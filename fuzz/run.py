@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class Outcome:
 
 
 def fuzz(name: str, seconds: int, artifacts: Path) -> Outcome:
-    """Run one target in a process of its own, again after every crash, until its time is over."""
+    """Run one target in a process of its own, until its time is over or an input crashes."""
     folder = artifacts / name
     folder.mkdir(parents=True, exist_ok=True)
     options = [
@@ -51,9 +52,17 @@ def fuzz(name: str, seconds: int, artifacts: Path) -> Outcome:
         "-verbosity=0",
     ]
     command = [sys.executable, str(HERE / "fuzz_one.py"), name, *options]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
-    )
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="omnidc-fuzz-", dir=memory) as workspace:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            env={**os.environ, "TMPDIR": workspace},
+        )
     numbers = {key: int(value) for key, value in re.findall(r"stat::(\w+):\s*(\d+)", done.stdout)}
     return Outcome(
         name,

@@ -26,7 +26,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
-    "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy torch"),
+    "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy scipy torch"),
     "ros": ("errors geometry io", "PIL cv2 cyclonedds numpy"),
     "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags"),
     "deploy": (
@@ -39,7 +39,10 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "datasets errors frame geometry integrate io network patterns pipeline",
         "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
-    "evaluation": ("__init__ datasets errors frame geometry integrate io patterns", "PIL cv2 numpy scipy torch tqdm"),
+    "evaluation": (
+        "__init__ datasets errors frame geometry integrate io patterns pipeline",
+        "PIL cv2 numpy scipy torch tqdm",
+    ),
     "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),
     "interop": ("errors frame geometry io pipeline sensors viz", "cv2 natsort numpy rerun tqdm"),
     "splatting": (

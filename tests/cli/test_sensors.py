@@ -81,7 +81,7 @@ def test_errors_are_one_sentence_and_exit_code_2(cli: Callable[..., Run], tmp_pa
     for arguments, words in (
         (("lidar", scan, image), "need --calib"),
         (("lidar", tmp_path), "no KITTI folder"),
-        (("lidar", scan, image, "--calib", tmp_path / "x.json"), "no file"),
+        (("lidar", scan, image, "--calib", tmp_path / "x.json"), "does not exist"),
         (("lidar", scan, image, "--calib", calib, "-f", "mp4"), "format 'mp4' is not known"),
         (("rgbd", tmp_path), "none of the known layouts"),
         (("rgbd", tmp_path, "--export", "inra"), "--export inra is not known"),

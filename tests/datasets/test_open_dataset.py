@@ -105,6 +105,8 @@ def test_every_option_has_a_type_that_can_be_checked_and_a_default_that_fits(nam
     for option in dataset.options:
         default = inspect.signature(dataset.reader).parameters[option].default
         _check_type(option, default, dataset.annotation(option))
+        with pytest.raises(ConfigError, match=option):
+            _check_type(option, object(), dataset.annotation(option))
 
 
 def test_frames_are_lazy_sliceable_and_can_be_sent_to_workers(make: Maker) -> None:

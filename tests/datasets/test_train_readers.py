@@ -179,3 +179,53 @@ def test_vkitti2_is_in_centimetres_and_its_sky_unknown(make: Maker, prefixes: tu
     )
     listed = open_dataset("vkitti2", make.root, pairs_file=make.root / "pairs.txt")
     np.testing.assert_array_equal(listed[0].depth, stored)
+
+
+def kitti_drive(make: Maker, camera: str = "image_02") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    drive, name = "2011_09_26_drive_0001_sync", "0000000005.png"
+    image = make.image(f"kitti_raw/2011_09_26/{drive}/{camera}/data/{name}", 375, 1242)
+    sparse = make.png16(
+        f"data_depth_velodyne/train/{drive}/proj_depth/velodyne_raw/{camera}/{name}", make.depth(375, 1242, 4, 80), 256
+    )
+    truth = make.png16(
+        f"data_depth_annotated/train/{drive}/proj_depth/groundtruth/{camera}/{name}", make.depth(375, 1242, 4, 80), 256
+    )
+    numbers = "721.5 0 609.6 44.9 0 721.5 172.9 0.2 0 0 1 0.003"
+    make.text("kitti_raw/2011_09_26/calib_cam_to_cam.txt", f"P_rect_02: {numbers}\nP_rect_03: {numbers}\n")
+    return image, sparse, truth
+
+
+def test_kitti_training_frames_have_the_window_of_the_selection(make: Maker) -> None:
+    image, sparse, truth = kitti_drive(make)
+    frame = open_dataset("kitti-dc-train", make.root)[0]
+    window = np.s_[375 - 352 + 96 :, 13 : 13 + 1216]
+    np.testing.assert_array_equal(frame.image, image[window])
+    np.testing.assert_array_equal(frame.sparse, sparse[window])
+    np.testing.assert_array_equal(frame.depth, truth[window])
+    assert frame.intrinsics is not None
+    np.testing.assert_allclose(frame.intrinsics[:2, 2], [609.6 - 13, 172.9 - 23 - 96])
+
+
+def test_kitti_training_frames_of_both_cameras_are_read(make: Maker) -> None:
+    for camera in ("image_02", "image_03"):
+        kitti_drive(make, camera)
+    assert len(open_dataset("kitti-dc-train", make.root)) == 2
+    assert len(open_dataset("kitti-dc-train", make.root, camera="image_03")) == 1
+
+
+def test_kitti_training_without_photographs_is_a_sentence(make: Maker) -> None:
+    kitti_drive(make)
+    next(make.root.glob("kitti_raw/*/*/*/data/*.png")).unlink()
+    with pytest.raises(FileError, match="raw data"):
+        open_dataset("kitti-dc-train", make.root)[0]
+
+
+def test_nyu_training_scenes_are_read_at_full_size(make: Maker) -> None:
+    h5py = pytest.importorskip("h5py")
+    for scene in ("bathroom_0001", "study_0002"):
+        with h5py.File(make.path(f"train/{scene}/00001.h5"), "w") as file:
+            file["rgb"], file["depth"] = np.zeros((3, 480, 640), np.uint8), np.ones((480, 640), np.float32)
+    frames = open_dataset("nyuv2-train", make.root)
+    assert len(frames) == 2
+    assert frames[0].image.shape == (480, 640, 3)
+    assert frames[0].name.startswith("bathroom_0001")

@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.evaluation.metrics import (
-    anchor_residual,
+    LABELS,
+    OLD_NAMES,
+    boundary_f1,
     calibration,
     depth_metrics,
     edge_band,
     edge_rel,
     laplace_quantile,
     mean_scores,
+    rel_at_input,
     sparsification,
 )
 
@@ -25,12 +28,12 @@ GOLDEN_NAMES = {
     "iRMSE": "irmse",
     "iMAE": "imae",
     "REL": "rel",
-    "D^1": "d1",
-    "D^2": "d2",
-    "D^3": "d3",
-    "D102": "d102",
-    "D105": "d105",
-    "D110": "d110",
+    "D^1": "delta_1",
+    "D^2": "delta_2",
+    "D^3": "delta_3",
+    "D102": "delta_1.02",
+    "D105": "delta_1.05",
+    "D110": "delta_1.10",
 }
 
 
@@ -54,7 +57,7 @@ def test_default_metrics_differ_from_the_release_only_by_its_negative_pixels(sha
     negative = float(((prediction < 0) & known).sum() / known.sum())
     assert negative > 0
     for theirs, name in GOLDEN_NAMES.items():
-        wrong = negative if name in ("d1", "d2", "d3", "d102", "d105", "d110") else 0.0
+        wrong = negative if name in ("delta_1", "delta_2", "delta_3", "delta_1.02", "delta_1.05", "delta_1.10") else 0.0
         assert ours[name] == pytest.approx(expected[theirs] - wrong, rel=1e-6), name
 
 
@@ -67,10 +70,10 @@ def test_scores_of_a_case_done_by_hand() -> None:
     assert scores["rmse"] == pytest.approx(math.sqrt((0.04 + 4) / 3))
     assert scores["rmse_median"] == pytest.approx(scores["rmse"] / 2)
     assert scores["imae"] == pytest.approx((0 + (1 / 2 - 1 / 2.2) + (1 / 4 - 1 / 6)) / 3)
-    assert scores["d1"] == pytest.approx(2 / 3)
-    assert scores["d2"] == pytest.approx(3 / 3)
-    assert scores["d102"] == pytest.approx(1 / 3)
-    assert scores["bad"] == 0
+    assert scores["delta_1"] == pytest.approx(2 / 3)
+    assert scores["delta_2"] == pytest.approx(3 / 3)
+    assert scores["delta_1.02"] == pytest.approx(1 / 3)
+    assert scores["invalid_fraction"] == 0
 
 
 @pytest.mark.parametrize("wrong", [-2.0, 0.0, math.nan, math.inf, -math.inf])
@@ -79,9 +82,9 @@ def test_an_unusable_prediction_never_counts_as_right(wrong: float) -> None:
     prediction = np.full((2, 2), 2.0)
     prediction[0, 0] = wrong
     scores = depth_metrics(prediction, truth)
-    assert scores["d1"] == scores["d3"] == scores["d102"] == 0.75
+    assert scores["delta_1"] == scores["delta_3"] == scores["delta_1.02"] == 0.75
     assert scores["rel"] >= 0.25
-    assert scores["bad"] == 0.25
+    assert scores["invalid_fraction"] == 0.25
     assert all(math.isfinite(value) for value in scores.values())
 
 
@@ -90,8 +93,8 @@ def test_relative_scores_do_not_depend_on_the_unit(unit: float, seed: int) -> No
     rng = np.random.default_rng(seed)
     truth, prediction = rng.uniform(1, 9, (2, 6, 7))
     a, b = depth_metrics(prediction, truth), depth_metrics(prediction * unit, truth * unit)
-    for name in ("rel", "rmse_median", "d1"):
-        assert b[name] == pytest.approx(a[name], rel=1e-6, abs=0.025 if name == "d1" else 0)
+    for name in ("rel", "rmse_median", "delta_1"):
+        assert b[name] == pytest.approx(a[name], rel=1e-6, abs=0.025 if name == "delta_1" else 0)
     assert b["rmse"] == pytest.approx(a["rmse"] * unit)
 
 
@@ -140,14 +143,14 @@ def test_a_sparse_truth_has_no_edge_score() -> None:
     assert math.isnan(edge_rel(two_walls(), truth))
 
 
-def test_anchor_residual_leaves_out_points_known_to_be_noise() -> None:
+def test_rel_at_input_leaves_out_points_known_to_be_noise() -> None:
     sparse = np.zeros((4, 4))
     sparse[0, 0], sparse[1, 1] = 2.0, 4.0
     prediction = np.full((4, 4), 2.0)
     noise = np.zeros((4, 4), bool)
-    assert anchor_residual(prediction, sparse) == pytest.approx(0.25)
+    assert rel_at_input(prediction, sparse) == pytest.approx(0.25)
     noise[1, 1] = True
-    assert anchor_residual(prediction, sparse, noise) == 0
+    assert rel_at_input(prediction, sparse, noise) == 0
 
 
 def test_laplace_errors_are_found_calibrated_and_halved_scales_are_not() -> None:
@@ -156,11 +159,11 @@ def test_laplace_errors_are_found_calibrated_and_halved_scales_are_not() -> None
     scale = rng.uniform(0.05, 0.5, truth.shape)
     prediction = truth + rng.laplace(0, scale)
     honest = calibration(prediction, scale, truth)
-    assert honest["cover50"] == pytest.approx(0.5, abs=0.01)
-    assert honest["cover80"] == pytest.approx(0.8, abs=0.01)
-    assert honest["cover95"] == pytest.approx(0.95, abs=0.01)
+    assert honest["coverage_50"] == pytest.approx(0.5, abs=0.01)
+    assert honest["coverage_80"] == pytest.approx(0.8, abs=0.01)
+    assert honest["coverage_95"] == pytest.approx(0.95, abs=0.01)
     boastful = calibration(prediction, scale / 2, truth)
-    assert boastful["cover95"] == pytest.approx(1 - math.sqrt(0.05), abs=0.01)
+    assert boastful["coverage_95"] == pytest.approx(1 - math.sqrt(0.05), abs=0.01)
     assert boastful["ause"] == pytest.approx(honest["ause"])
     assert laplace_quantile(95) == pytest.approx(math.log(20))
 
@@ -183,3 +186,57 @@ def test_sparsification_equals_its_slow_definition() -> None:
     ranked = error[np.argsort(-uncertainty)]
     slow = [ranked[(k * 137) // 10 :].mean() / error.mean() for k in range(10)]
     assert np.allclose(curve, slow)
+
+
+def slow_boundary_f1(prediction: np.ndarray, truth: np.ndarray) -> float:
+    """The definition, pair by pair."""
+    height, width = truth.shape
+    total = weight = 0.0
+    for ratio in np.linspace(1.05, 1.25, 10):
+        both = found = true = 0
+        for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+            for y in range(height):
+                for x in range(width):
+                    y2, x2 = y + dy, x + dx
+                    if not (0 <= y2 < height and 0 <= x2 < width) or truth[y, x] == 0 or truth[y2, x2] == 0:
+                        continue
+                    p, t = prediction[y2, x2] / prediction[y, x] > ratio, truth[y2, x2] / truth[y, x] > ratio
+                    both, found, true = both + (p and t), found + p, true + t
+        p, r = both / max(found, 1), both / max(true, 1)
+        total += ratio * (2 * p * r / (p + r) if p + r else 0.0)
+        weight += ratio
+    return total / weight
+
+
+def test_boundary_f1_agrees_with_its_definition() -> None:
+    rng = np.random.default_rng(3)
+    truth = np.exp(rng.normal(0, 0.15, (9, 11)))
+    truth[rng.random(truth.shape) < 0.2] = 0
+    prediction = np.where(truth > 0, truth, 1) * np.exp(rng.normal(0, 0.05, truth.shape))
+    assert boundary_f1(prediction, truth) == pytest.approx(slow_boundary_f1(prediction, truth), rel=1e-9)
+
+
+def test_boundary_f1_is_one_for_the_truth_in_any_unit() -> None:
+    truth = two_walls()
+    assert boundary_f1(7 * truth, truth) == pytest.approx(1)
+    assert boundary_f1(np.ones_like(truth), truth) == 0
+
+
+def test_boundary_f1_counts_invalid_predictions_as_no_boundary() -> None:
+    truth = two_walls()
+    broken = truth.copy()
+    broken[truth == truth.max()] = np.nan
+    assert boundary_f1(broken, truth) == 0
+
+
+def test_boundary_f1_without_a_boundary_is_nan() -> None:
+    assert math.isnan(boundary_f1(np.ones((5, 5)), np.ones((5, 5))))
+    sparse = np.zeros((20, 20))
+    sparse[::5, ::5] = 2.0
+    assert math.isnan(boundary_f1(np.ones((20, 20)), sparse))
+
+
+def test_old_names_of_scores_are_all_current_names() -> None:
+    assert set(OLD_NAMES.values()) <= set(LABELS)
+    assert OLD_NAMES["d102"] == "delta_1.02"
+    assert OLD_NAMES["d110"] == "delta_1.10"

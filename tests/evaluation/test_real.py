@@ -78,7 +78,7 @@ def test_draws_and_scores_equal_the_prototype(shared: Path, name: str, patterns:
             reference = bench.score(theirs(rgb, expected, None), truth, expected, pattern, sensor is not None)
             assert scores["rel"] == pytest.approx(reference["rel"], abs=1e-6)
             assert scores["rmse_median"] == pytest.approx(reference["rmse"], abs=1e-6)
-            assert scores["d1"] == pytest.approx(reference["d1"], abs=1e-6)
+            assert scores["delta_1"] == pytest.approx(reference["d1"], abs=1e-6)
         compared += 1
     assert compared >= 1
 
@@ -191,9 +191,9 @@ def test_scaled_frames_are_the_same_points_in_other_units(tmp_path: Path) -> Non
     np.savez(tmp_path / "a.npz", rgb=scene.image, depth=scene.depth)
     (frame,) = scaled_frames(tmp_path)
     drawer = frame.open()
-    one, hundred = drawer("x1"), drawer("x100")
+    one, thousand = drawer("x1"), drawer("x1000")
     assert set(frame.patterns) == set(SCALES)
     assert one is not None
-    assert hundred is not None
-    assert np.allclose(hundred.sparse, 100 * one.sparse)
-    assert np.allclose(hundred.truth, 100 * one.truth)
+    assert thousand is not None
+    assert np.allclose(thousand.sparse, 1000 * one.sparse)
+    assert np.allclose(thousand.truth, 1000 * one.truth)

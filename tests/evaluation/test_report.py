@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +12,18 @@ from typer.testing import CliRunner
 
 from omnidc.cli import app
 from omnidc.evaluation.pictures import PANEL_WIDTH, strip
-from omnidc.evaluation.protocols import EvaluationProtocol, Published
+from omnidc.evaluation.protocols import EvaluationProtocol, Published, Source
 from omnidc.evaluation.report import (
     comparison_tables,
     group_table,
     method_tables,
     number,
+    tables,
     to_markdown,
     to_text,
     write_csv,
     write_html,
+    write_json,
 )
 from omnidc.evaluation.runner import Results, Row, picture_path
 from omnidc.evaluation.sample import Sample
@@ -32,28 +36,53 @@ def results(folder: Path | None = None, total: bool = True) -> Results:
         "Rules.",
         ("p", "q"),
         lambda root, only: [],
-        ("rel", "d1"),
+        ("rel", "delta_1"),
         ("g", "h"),
         total=total,
-        published=(Published("Paper", {"q": {"rel": 0.031}}, "a source"),),
+        published=(
+            Published("Net", {"q": {"rel": 0.031}}, Source("paper", "a source"), reference=True),
+            Published("Base", {"q": {"rel": 0.5}}, Source("paper", "a source"), frozenset({"q"})),
+        ),
     )
     rows = [
-        Row("one", "p", "m", "g", 9, {"rel": 0.1, "d1": 0.9}),
-        Row("two", "p", "m", "h", 9, {"rel": 0.3, "d1": 0.7}),
-        Row("one", "q", "m", "g", 9, {"rel": 0.2, "d1": math.nan}),
-        Row("one", "p", "n", "g", 9, {"rel": 0.5, "d1": 0.5}),
+        Row("one", "p", "m", "g", 9, {"rel": 0.1, "delta_1": 0.9}),
+        Row("two", "p", "m", "h", 9, {"rel": 0.3, "delta_1": 0.7}),
+        Row("one", "q", "m", "g", 9, {"rel": 0.2, "delta_1": math.nan}),
+        Row("one", "p", "n", "g", 9, {"rel": 0.5, "delta_1": 0.5}),
     ]
     return Results(protocol, rows, ["m", "n"], folder)
 
 
 def test_methods_stand_side_by_side_with_published_numbers_and_empty_cells() -> None:
     rel, d1 = comparison_tables(results())
-    assert rel.header == ["pattern", "n", "m", "n", "Paper (published)"]
+    assert rel.header == ["pattern", "n", "m", "n", "Net, paper"]
     assert rel.rows[0] == ["p", "2", "0.2000", "0.5000", "—"]
     assert rel.rows[1] == ["q", "1", "0.2000", "—", "0.0310"]
     assert rel.rows[2][0] == "ALL"
     assert d1.header == ["pattern", "n", "m", "n"]  # the paper has no such number
     assert d1.rows[1] == ["q", "0", "—", "—"]
+
+
+def test_a_single_method_is_followed_by_its_differences() -> None:
+    both = results()
+    one = replace(both, rows=[row for row in both.rows if row.method == "m"], methods=["m"])
+    rel = comparison_tables(one)[0]
+    assert rel.header == ["pattern", "n", "m", "Net, paper", "difference"]
+    assert rel.rows[0] == ["p", "2", "0.2000", "—", "—"]
+    assert rel.rows[1] == ["q", "1", "0.2000", "0.0310", "+0.1690"]
+
+
+def test_baselines_stand_in_a_table_of_their_own_with_daggers() -> None:
+    published = [table for table in tables(results()) if "published" in table.title]
+    assert [table.rows for table in published] == [[["Base, paper", "0.5000†"]]]
+
+
+def test_json_holds_the_means_of_the_tables(tmp_path: Path) -> None:
+    write_json(results(), tmp_path / "t.json")
+    content = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+    mean = next(m for m in content["means"] if (m["method"], m["pattern"]) == ("m", "p"))
+    assert mean["n"] == 2
+    assert mean["scores"] == pytest.approx({"rel": 0.2, "delta_1": 0.8})
 
 
 def test_a_total_that_says_nothing_is_not_shown() -> None:
@@ -85,7 +114,7 @@ def test_csv_has_every_row_and_empty_cells_for_missing_scores(tmp_path: Path) ->
         rows = list(csv.DictReader(file))
     assert len(rows) == 4
     assert float(rows[0]["rel"]) == 0.1
-    assert rows[2]["d1"] == ""
+    assert rows[2]["delta_1"] == ""
 
 
 def test_the_page_is_one_file_with_the_worst_picture(tmp_path: Path) -> None:
@@ -106,7 +135,7 @@ def test_the_page_is_one_file_with_the_worst_picture(tmp_path: Path) -> None:
 
 def test_numbers_are_written_for_people() -> None:
     assert number(0.123456, "rel") == "0.1235"
-    assert number(0.98765, "d1") == "0.988"
+    assert number(0.98765, "delta_1") == "0.988"
     assert number(None, "rel") == number(math.nan, "rel") == "—"
     assert number(12.3456, "seconds") == "12.3"
 
@@ -150,6 +179,7 @@ def test_the_command_prints_tables_and_writes_all_forms(photograph: Path, tmp_pa
     assert {path.name for path in out.iterdir()} == {
         "scores-real.jsonl",
         "real.csv",
+        "real.json",
         "real.md",
         "real.html",
         "pictures",

@@ -49,9 +49,9 @@ def test_rows_hold_all_scores_of_all_methods_side_by_side(photographs: Path) -> 
     assert results.patterns == ["random-0.7%", "sensor"]
     assert results.groups == ["fine structure", "indoor cameras", "driving", "real sparse input"]
     for row in results.rows:
-        assert {"rel", "rmse", "d1", "edge_rel", "anchor", "rmse_median", "cpu_seconds"} <= set(row.scores)
-        assert ("cover95" in row.scores) == (row.method == "flat")
-    assert results.mean("near", "random-0.7%")["anchor"] == 0
+        assert {"rel", "rmse", "delta_1", "edge_rel", "rel_at_input", "rmse_median", "cpu_seconds"} <= set(row.scores)
+        assert ("coverage_95" in row.scores) == (row.method == "flat")
+    assert results.mean("near", "random-0.7%")["rel_at_input"] == 0
     assert results.mean("near")["rel"] < results.mean("flat")["rel"]
 
 
@@ -96,7 +96,7 @@ def test_scores_of_a_changed_checkpoint_are_not_kept(
     photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, checkpoint = Counting(), tmp_path / "model.safetensors"
-    monkeypatch.setattr("omnidc.evaluation.runner.find_method", lambda name: method)
+    monkeypatch.setattr("omnidc.evaluation.runner.find_method", lambda name, untiled: method)
     for content, calls in ((b"one", 3), (b"one", 3), (b"another", 6)):
         if not checkpoint.exists() or checkpoint.read_bytes() != content:
             checkpoint.write_bytes(content)
@@ -148,18 +148,18 @@ def two_datasets() -> EvaluationProtocol:
         ("p",),
         lambda root, only: [],
         ("rmse", "rel"),
-        by_dataset=True,
+        by_group=True,
         rmse_divisors={"A/out": 5.0},
     )
 
 
-def test_data_sets_count_alike_and_outdoor_errors_are_divided() -> None:
+def test_parts_count_alike_and_outdoor_errors_are_divided() -> None:
     rows = [Row(str(i), "p", "m", "A/in", 1, {"rmse": 1.0, "rel": 0.1}) for i in range(5)]
     rows += [Row("o", "p", "m", "A/out", 1, {"rmse": 15.0, "rel": 0.3})]
     rows += [Row("b", "p", "m", "B", 1, {"rmse": 4.0, "rel": 0.4})]
     mean = Results(two_datasets(), rows, ["m"]).mean("m", "p")
-    assert mean["rmse"] == pytest.approx(((1 + 15 / 5) / 2 + 4) / 2)
-    assert mean["rel"] == pytest.approx(((0.1 + 0.3) / 2 + 0.4) / 2)
+    assert mean["rmse"] == pytest.approx((1 + 15 / 5 + 4) / 3)
+    assert mean["rel"] == pytest.approx((0.1 + 0.3 + 0.4) / 3)
 
 
 def test_frames_are_opened_once_and_only_when_needed() -> None:

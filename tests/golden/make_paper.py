@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "network"))
+sys.path[:0] = [str(HERE.parent / "network"), str(HERE.parent / "network" / "paper")]
 
-from test_paper import golden_stages  # noqa: E402
+from test_model import golden_stages  # noqa: E402
 
 from conftest import formula_weight  # noqa: E402
-from omnidc.network.config import PaperConfig  # noqa: E402
-from omnidc.network.paper import PaperNetwork  # noqa: E402
+from omnidc.network.paper.config import PaperConfig  # noqa: E402
+from omnidc.network.paper.model import PaperNetwork  # noqa: E402
 
 
 def main() -> None:
@@ -28,9 +28,9 @@ def main() -> None:
     depth = (2.5 + 0.04 * x + 0.5 * np.sin(0.2 * y)).astype(np.float32)
     sparse = np.where((7 * x + 13 * y) % 61 == 0, depth, 0)
     arrays = {"image": image, "sparse": sparse}
-    for mode in ("compat", "own"):
+    for mode in ("released", "own"):
         with torch.device("meta"):
-            network = PaperNetwork(PaperConfig(compat=mode == "compat", tolerance=1e-13))
+            network = PaperNetwork(PaperConfig(released=mode == "released", log_scale_floor=-7.0, tolerance=1e-13))
         weights = {name: formula_weight(name, like) for name, like in network.state_dict().items()}
         network.load_state_dict(weights, assign=True)
         network.eval().double()

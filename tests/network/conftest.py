@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnidc.network.config import PaperConfig
-from omnidc.network.dyspn import NEIGHBOURS
-from omnidc.network.paper import PaperNetwork
+from omnidc.network.paper.config import PaperConfig
+from omnidc.network.paper.model import PaperNetwork
+from omnidc.network.paper.propagation import NEIGHBOURS
 
 GAINS = {
     **{f"update_block.depth_grad_head.decoders.{r}.weight": 0.5 for r in range(3)},

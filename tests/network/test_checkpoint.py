@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from omnidc.errors import CheckpointError, FileError
 from omnidc.network import checkpoint
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.config import PRESETS, PaperConfig
 from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
-from omnidc.network.paper import PaperNetwork
+from omnidc.network.paper.config import PRESETS, PaperConfig
+from omnidc.network.paper.model import PaperNetwork
 
 Build = Callable[[PaperConfig], PaperNetwork]
 SMALL = {"backbone.conv1_dep.0.weight": torch.zeros(16, 1, 3, 3)}

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from omnidc.errors import ConfigError
 from omnidc.patterns import LidarDraw, draw_lidar, lidar, parse, scan_from_baseline, scan_pixels
 from omnidc.patterns.sample import Depth, Image
 
@@ -135,6 +136,28 @@ def test_more_lines_measure_more_rows() -> None:
     assert counts[0] < counts[1] < counts[2]
     wide = parse("lidar-8(400)")(depth, image, np.random.default_rng(0))
     assert (wide.sparse > 0).sum() > counts[0]
+
+
+def test_lidar_without_baseline_has_no_wrong_point() -> None:
+    depth = np.full((96, 128), 8.0, np.float32)
+    depth[30:70, 40:80] = 2.0
+    image = np.zeros((96, 128, 3), np.uint8)
+    wrong = {"none": 0, "random": 0}
+    for seed in range(10):
+        for baseline in wrong:
+            sample = parse(f"lidar(32, baseline={baseline})")(depth, image, np.random.default_rng(seed))
+            points = sample.sparse > 0
+            assert points.any()
+            wrong[baseline] += int((np.abs(sample.sparse[points] - depth[points]) > 0.1).sum())
+            if baseline == "none":
+                assert not sample.outlier_mask.any()
+    assert wrong["none"] == 0
+    assert wrong["random"] > 0
+
+
+def test_unknown_baseline_is_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="baseline"):
+        parse("lidar(baseline=sideways)")
 
 
 def test_tilted_lines_run_obliquely() -> None:

@@ -16,9 +16,10 @@ from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.frame import Frame, LazyFrames, Unit
 from omnidc.interop.sinks import export_sink, fusion_sink
 from omnidc.pipeline.completion import Completion
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions, WriteOptions
 from omnidc.pipeline.sinks import ExportSink, FileSink, FolderSink, MapsSink, Sink, TeeSink, check_writable
-from omnidc.pipeline.source import SilentListener, complete_source
+from omnidc.pipeline.source import complete_source
 
 K = np.array([[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]])
 NAMES = [f"view{i}" for i in range(8)]
@@ -174,7 +175,7 @@ def test_run_goes_on_after_frames_that_fail(tmp_path: Path) -> None:
     loaders = {**source().loaders, "view2": broken, "view3": empty}
     heard: list[str] = []
 
-    class Ear(SilentListener):
+    class Ear(RunListener):
         def failed(self, name: str, reason: str) -> None:
             heard.append(name)
 
@@ -240,6 +241,39 @@ def test_check_writable_names_the_obstacle(tmp_path: Path) -> None:
         check_writable([tmp_path / "folder"])
 
 
+def test_exports_without_npy_files_are_refused(tmp_path: Path) -> None:
+    sink = export_sink(folder_sink(tmp_path, formats="png"), "nerfstudio", tmp_path / "nerfstudio")
+    with pytest.raises(ConfigError, match="format npy"):
+        complete_source(source(NAMES[:1]), sink, Flat())
+
+
 def test_exports_without_a_colmap_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs a COLMAP model"):
         export_sink(folder_sink(tmp_path), "inria", tmp_path / "inria")
+
+
+def test_bag_sink_writes_sky_as_infinity(tmp_path: Path) -> None:
+    pytest.importorskip("rosbags")
+    from rosbags.highlevel import AnyReader
+
+    from omnidc.interop.rosbag import bag_sink
+
+    class Outdoors(Flat):
+        def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion:
+            result = super().complete(frame, options)
+            sky = np.zeros(SHAPE, np.float32)
+            sky[:10] = 1
+            depth = np.where(sky > 0, np.float32(0), result.depth)
+            depth[-5:] = 0  # dropped for another reason
+            return replace(result, depth=depth, sky=sky)
+
+    sink = bag_sink(folder_sink(tmp_path / "out"), tmp_path / "a.bag", "/omnidc/depth", "camera")
+    complete_source(source(NAMES[:2]), sink, Outdoors())
+    with AnyReader([tmp_path / "a.bag"]) as reader:
+        [connection] = [c for c in reader.connections if c.topic == "/omnidc/depth"]
+        messages = [reader.deserialize(raw, c.msgtype) for c, _, raw in reader.messages([connection])]
+    assert len(messages) == 2
+    depth = np.frombuffer(bytes(messages[0].data), "<f4").reshape(SHAPE)
+    assert np.isposinf(depth[:10]).all()
+    assert np.isnan(depth[-5:]).all()
+    assert (depth[10:-5] == 3).all()

@@ -14,6 +14,7 @@ from targets import TARGETS
 
 from omnidc.errors import OmnidcError
 from omnidc.io.colmap_model import read_model
+from omnidc.io.depth import read_depth
 from omnidc.io.pointcloud import read_cloud
 
 
@@ -35,6 +36,19 @@ def test_cut_cloud_has_all_points_or_is_refused(tmp_path: Path, name: str) -> No
         # A cut inside the last number of a text file leaves a shorter number.
         np.testing.assert_array_equal(points[:-1], expected[:-1])
         assert len(points) == len(expected)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".png", ".exr", ".pfm", ".tiff"])
+def test_cut_depth_map_is_whole_or_refused(tmp_path: Path, suffix: str) -> None:
+    [path] = TARGETS[f"depth{suffix}"].make(tmp_path)
+    data, expected = path.read_bytes(), read_depth(path).depth
+    for size in range(1, len(data), 5):
+        path.write_bytes(data[:size])
+        try:
+            depth = read_depth(path).depth
+        except OmnidcError:
+            continue
+        np.testing.assert_array_equal(depth, expected)  # the end of a PNG holds no pixels
 
 
 @pytest.mark.parametrize("file", ["cameras.bin", "images.bin", "points3D.bin"])

@@ -14,7 +14,8 @@ from PIL import Image
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.geometry.transforms import pose_from_quaternion
-from omnidc.sensors.rgbd import RgbdOptions, closest_gap, nearest_stamps, open_pairs, open_recording
+from omnidc.sensors.rgbd import RgbdOptions, open_pairs, open_recording
+from omnidc.sensors.stamps import closest_gap, nearest_stamps
 
 K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
 FLAT = np.full((HEIGHT, WIDTH), 2.0)

@@ -27,9 +27,22 @@ def test_paper_preset_is_the_papers() -> None:
     assert config.data.sizes == [[480, 640]]
     assert (config.optimizer.batch, config.optimizer.lr, config.optimizer.grad_clip) == (60, 1e-3, 1.0)
     weights = {loss.name: config.loss.weight(loss) for loss in LOSSES}
-    paper = {"l1": 1, "l1_init": 1, "laplace": 0.5, "gradient_matching": 2, "gradient_l1": 1, "input_confidence": 1}
+    paper = {"l1": 1, "l1_init": 1, "laplace": 0.5, "laplace_init": 0.5, "gradient_matching": 2}
+    paper |= {"gradient_l1": 1, "input_confidence": 1}
     assert {name: weight for name, weight in weights.items() if weight} == paper
+    assert config.data.unit_median
+    assert config.loss.min_log_scale == -2
     assert (config.augment.scale_max, config.augment.brightness, config.augment.jpeg) == (1.5, 0.4, 0)
+
+
+def test_presets_of_the_paper_differ_as_they_say() -> None:
+    paper, tenth, plus = (to_tables(load_config(name)) for name in ("paper", "paper-tenth", "paper-plus"))
+    tenth["data"]["epoch_size"] *= 10
+    assert tenth == paper
+    assert plus["network"].pop("options") == {"released": False, "log_scale_floor": -7.0}
+    assert plus["loss"].pop("min_log_scale") == -7.0
+    paper["network"].pop("options"), paper["loss"].pop("min_log_scale")
+    assert plus == paper
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -198,17 +198,67 @@ def test_gradient_l1_agrees_with_its_equation_cell_by_cell(size: tuple[int, int]
     torch.testing.assert_close(losses.gradient_l1(gradients, truth), slow_gradient_l1(gradients, truth, cell))
 
 
-def test_gradient_l1_vanishes_for_the_gradients_of_the_truth() -> None:
+@pytest.mark.parametrize("space", ["log", "linear"])
+def test_gradient_l1_vanishes_for_the_truth_of_its_space(space: str) -> None:
     truth = depths(1, 1, 32, 32)
-    log = torch.nn.functional.avg_pool2d(truth.log(), 4)
+    cells = torch.nn.functional.avg_pool2d(truth.log() if space == "log" else truth, 4)
     gradients = []
     for _ in range(3):
-        gradient = torch.zeros(1, 2, *log.shape[-2:], dtype=torch.float64)
-        gradient[:, 0, :, 1:] = (log[..., 1:] - log[..., :-1])[:, 0]
-        gradient[:, 1, 1:] = (log[..., 1:, :] - log[..., :-1, :])[:, 0]
+        gradient = torch.zeros(1, 2, *cells.shape[-2:], dtype=torch.float64)
+        gradient[:, 0, :, 1:] = (cells[..., 1:] - cells[..., :-1])[:, 0]
+        gradient[:, 1, 1:] = (cells[..., 1:, :] - cells[..., :-1, :])[:, 0]
         gradients.append(gradient)
-        log = torch.nn.functional.avg_pool2d(log, 2)
-    assert losses.gradient_l1(gradients, truth).item() < 1e-12
+        cells = torch.nn.functional.avg_pool2d(cells, 2)
+    other = "linear" if space == "log" else "log"
+    assert losses.gradient_l1(gradients, truth, space=space).item() < 1e-12
+    assert losses.gradient_l1(gradients, truth, space=other).item() > 0.01
+
+
+def test_linear_gradients_ignore_holes_and_far_truth() -> None:
+    truth = torch.full((1, 1, 8, 16), 2.0, dtype=torch.float64)
+    truth[..., :8] = 3.0
+    truth[..., 2, 3] = 0  # a hole
+    truth[..., 12:] = 50.0  # beyond max_depth
+    gradient = torch.zeros(1, 2, 2, 4, dtype=torch.float64)
+    gradient[0, 0, :, 2], gradient[0, 0, :, 3] = -1.0, 8.0
+    assert losses.gradient_l1([gradient], truth, space="linear").item() < 1e-12
+
+
+def test_laplace_init_is_laplace_of_the_depth_before_refinement() -> None:
+    leaves = make_leaves()
+    truth = with_holes(depths(2, 1, 12, 20))
+    prediction = make_prediction(leaves)
+    weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"laplace": 1.0, "laplace_init": 1.0}
+    terms = total(prediction, truth, truth, LossConfig(weights))
+    median = losses.masked_median(truth)
+    expected = losses.laplace(prediction.depth_init / median, truth / median, (leaves["scale"] / median).log()).mean()
+    torch.testing.assert_close(terms["laplace_init"], expected)
+    assert terms["laplace_init"] != terms["laplace"]
+
+
+def test_gradient_space_of_the_configuration_is_used() -> None:
+    leaves = make_leaves()
+    truth = with_holes(depths(2, 1, 12, 20))
+    weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"gradient_l1": 1.0}
+    median = losses.masked_median(truth)
+    for space in ("log", "linear"):
+        terms = total(make_prediction(leaves), truth, truth, LossConfig(weights, gradient_space=space))
+        expected = losses.gradient_l1([leaves["g0"], leaves["g1"]], truth / median, space=space).mean()
+        torch.testing.assert_close(terms["gradient_l1"], expected)
+
+
+def test_network_without_integrator_has_no_gradient_loss() -> None:
+    leaves = make_leaves()
+    prediction = make_prediction(leaves)
+    prediction.fields.gradients = ()
+    truth = with_holes(depths(2, 1, 12, 20))
+    with pytest.raises(ConfigError, match="no integrator"):
+        total(prediction, truth, truth, LossConfig())
+
+
+def test_unknown_gradient_space_is_a_sentence() -> None:
+    with pytest.raises(ConfigError, match="gradient_space"):
+        LossConfig(gradient_space="cubic")
 
 
 def test_gradient_matching_ignores_a_constant_offset_and_pixels_without_truth() -> None:
@@ -276,7 +326,7 @@ def make_leaves(batch: int = 2, height: int = 12, width: int = 20) -> dict[str, 
     return {name: tensor.requires_grad_() for name, tensor in leaves.items()}
 
 
-@pytest.mark.parametrize("name", sorted(set(TERM_NAMES) - {"l1_init"}))
+@pytest.mark.parametrize("name", sorted(set(TERM_NAMES) - {"l1_init", "laplace_init"}))
 def test_gradients_of_each_term_are_those_of_finite_differences(name: str) -> None:
     leaves = make_leaves(1, 8, 12)
     truth = with_holes(depths(1, 1, 8, 12))
@@ -312,7 +362,9 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
     )
 
 
-ALL_TERMS = LossConfig({"l1_log": 1.0, "laplace_log": 1.0, "gradient_matching_log": 1.0, "sky": 1.0})
+ALL_TERMS = LossConfig(
+    {"l1_log": 1.0, "laplace_init": 1.0, "laplace_log": 1.0, "gradient_matching_log": 1.0, "sky": 1.0}
+)
 
 
 def total(prediction: Prediction, truth: Tensor, sparse: Tensor, config: LossConfig) -> dict[str, Tensor]:

@@ -172,6 +172,15 @@ def test_range_limit_forgets_what_is_much_nearer_than_the_rest(shard: Path) -> N
     assert gt_depth[gt_depth > 0].min() >= gt_depth.max() / 2
 
 
+def test_samples_have_a_median_of_one_when_asked(shard: Path) -> None:
+    config = tiny_config(shard, data={"unit_median": True})
+    sample = Samples(sources(shard), config.data, config.augment, 0)[Request(0, 0, 32, 48, 0, 0)]
+    gt_depth, measured = sample.gt_depth.numpy(), sample.sparse.numpy()
+    assert np.median(gt_depth[gt_depth > 0]) == pytest.approx(1, rel=1e-6)
+    clean = (measured > 0) & ~sample.outlier_mask.numpy() & (gt_depth > 0)
+    assert np.median(measured[clean] / gt_depth[clean]) == pytest.approx(1, rel=1e-3)
+
+
 def test_names_of_datasets_pick_their_readers(shard: Path, tmp_path: Path) -> None:
     assert isinstance(open_source("anything", str(shard)).frames, Shards)
     with pytest.raises(FileError):

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
-    from omnidc.pipeline import Completion, DepthCompleter, Sink
+    from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline.source import NamedCompleter
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
@@ -45,6 +47,10 @@ class RunOptions(ModelOptions):
     )
     frame_step: int = field(default=1, metadata={"help": "Take every n-th frame."})
     resume: bool = field(default=False, metadata={"help": "Skip frames that are already done."})
+    prior: str = field(
+        default="",
+        metadata={"help": "Monocular depth or disparity to fuse with: a file, a folder, or module:callable."},
+    )
     overlay: Path | None = field(
         default=None, metadata={"help": "Only draw the points over the photographs into this picture."}
     )
@@ -67,7 +73,8 @@ def complete_all(
     engine: EngineOptions | None = None,
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
-    from omnidc.errors import InputError
+    from omnidc.errors import ConfigError, InputError
+    from omnidc.pipeline.prior import prior_completer
     from omnidc.pipeline.source import complete_source
 
     for note in source.notes:
@@ -84,16 +91,25 @@ def complete_all(
         sink.close()
         return
     local = engine is None or engine.engine == "local"
-    completer = load_model(chosen.model, chosen.device) if local or chosen.verify else None
-    printer = Printer(completer if chosen.verify else None)
+    if not local and chosen.prior:
+        raise ConfigError("--prior runs on this machine only: leave out --engine.")
+    model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
+    completer = None if model is None else prior_completer(model, chosen.prior)
+    printer = Printer(model if chosen.verify else None)
     try:
         if engine is not None and engine.engine == "ray":
             from omnidc.deploy.ray import complete_with_ray
 
             report = complete_with_ray(
-                source, sink, chosen.model or chosen.name, chosen.device, complete, engine.ray(),
-                allow_empty=allow_empty, listener=printer,
-            )  # fmt: skip
+                source,
+                sink,
+                chosen.model or chosen.name,
+                chosen.device,
+                complete,
+                engine.ray(),
+                allow_empty=allow_empty,
+                listener=printer,
+            )
         else:
             assert completer is not None
             report = complete_source(source, sink, completer, complete, allow_empty=allow_empty, listener=printer)
@@ -110,10 +126,10 @@ def complete_all(
         raise typer.Exit(1)
 
 
-class Printer:
-    """Prints what a run does, under a bar where there are several frames; a `RunListener`."""
+class Printer(RunListener):
+    """Prints what a run does, under a bar where there are several frames."""
 
-    def __init__(self, doctor: DepthCompleter | None = None) -> None:
+    def __init__(self, doctor: NamedCompleter | None = None) -> None:
         self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd

@@ -221,8 +221,10 @@ def bag(
     from omnidc.io.calibration import read_calibration
     from omnidc.sensors.rosbag import BagOptions, bag_source
 
-    if write_bag is not None and write_bag.exists():
-        raise FileError(f"{write_bag} exists already; name another bag with --write-bag.")
+    if write_bag is not None:
+        if write_bag.exists():
+            raise FileError(f"{write_bag} exists already; name another bag with --write-bag.")
+        write = write.adding("confidence")  # knows the sky
     calibration = None if calib is None else read_calibration(calib)
     source = bag_source(
         path,

@@ -1,9 +1,10 @@
-"""NYU Depth v2 as h5 files, the usual test set of depth completion (654 frames).
+"""NYU Depth v2 as h5 files: the usual test set of depth completion (654 frames), and its training set.
 
-    ROOT/val/official/00001.h5    arrays `rgb` 3x480x640 uint8 and `depth` 480x640 metres
+    ROOT/val/official/00001.h5          arrays `rgb` 3x480x640 uint8 and `depth` 480x640 metres
+    ROOT/train/bathroom_0001/00001.h5   the same; a folder is a scene
 
 As everyone does on this set, frames are resized to 320x240 (bilinear, depth too) and the middle 304x228 is cut out;
-native=True keeps 640x480. ROOT may also be val/official itself.
+native=True keeps 640x480. ROOT may also be val/official itself, or hold the folder nyudepthv2_h5.
 Checked: the arrays of an original frame; not the folder names (as in the released code).
 """
 
@@ -17,11 +18,18 @@ import numpy as np
 from omnidc.datasets.decode import read_h5, valid
 from omnidc.datasets.nyu_camera import NYU_K
 from omnidc.datasets.resample import centre, crop_camera, resize_bilinear, resize_camera, resize_image
-from omnidc.datasets.source import Frames, need_entries, safe_name
+from omnidc.datasets.source import Frames, first_folder, need_entries, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
 
 HALF, CROP = (240, 320), (228, 304)
+
+
+def open_train_frames(root: Path, *, native: bool = True) -> Frames:
+    """native: 640x480, as trainings crop themselves; False gives 304x228."""
+    folder = first_folder(root, ("train", "nyudepthv2_h5/train"), "NYUv2's training scenes")
+    entries = need_entries(sorted(folder.glob("*/*.h5")), folder, "bathroom_0001/00001.h5")
+    return Frames(entries, partial(read_frame, folder, native))
 
 
 def open_frames(root: Path, *, native: bool = False) -> Frames:

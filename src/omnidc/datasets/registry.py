@@ -61,6 +61,8 @@ DATASETS: dict[str, Dataset] = {
     "eth3d": _line("eth3d", "test", "DSLR photographs with laser truth, 6048x4032", "CC BY-NC-SA 4.0?"),
     "eth3d-sfm": _line("eth3d", "test", "ETH3D with its COLMAP points as input", "CC BY-NC-SA 4.0?", "open_sfm_frames"),
     "kitti-dc": _line("kitti_dc", "test", "KITTI depth completion, 64 to 8 laser lines, 1216x352", "CC BY-NC-SA 3.0?"),
+    "kitti-dc-train": _line("kitti_train", "train", "KITTI depth completion, training drives", "CC BY-NC-SA 3.0?"),
+    "nyuv2-train": _line("nyuv2_h5", "train", "NYUv2 training scenes as h5 files", "not checked", "open_train_frames"),
     "zju-4dradarcam": _line("zju_radar", "test", "4D radar points and laser truth, driving", "not stated"),
     "drivingstereo": _line("drivingstereo", "test", "driving in four weathers, filtered laser truth", "MIT (its site)"),
     "carla-night": _line("carla_night", "test", "CARLA-Night-DC: simulated night driving, 640x320", "not stated"),

@@ -26,7 +26,7 @@ from omnidc.errors import InputError
 from omnidc.frame import Frame, Unit
 
 if TYPE_CHECKING:
-    from omnidc.pipeline import DepthCompleter
+    from omnidc.pipeline.source import NamedCompleter
 
 SEED = 0
 CHECKS = (
@@ -128,7 +128,7 @@ def _rng() -> np.random.Generator:
 
 def diagnose(
     frame: Frame,
-    completer: DepthCompleter | None,
+    completer: NamedCompleter | None,
     *,
     folds: int = FOLDS,
     scan: npt.NDArray[np.float64] | None = None,

@@ -27,8 +27,7 @@ OUTLIER_ALARM, OUTLIER_OK = 0.06, 0.045  # share of measurements off the surface
 
 JUMP = 0.1  # difference of log depth between two returns
 SAME_RAY, APART = 1.5, (2.5, 5.0)  # pixels between two returns of one ray; between measurements of other rays
-RETURN_ALARM = 0.25  # share of jumps on one ray
-RETURN_RATIO = 1.3  # jumps on one ray against jumps between rays
+RETURN_ALARM, RETURN_OK = 0.14, 0.1  # share of points with a jump on their ray; parallax alone reaches the latter
 RASTER = 0.2  # share of measured pixels above which each pixel has one value and its neighbors are other rays
 SAME_DIRECTION = 1e-4  # radians between two returns in a scan
 SCAN_RANGES = 0.05  # least relative difference of their ranges
@@ -113,12 +112,14 @@ def check_returns(sparse: Map, rng: np.random.Generator) -> Finding:
     if near.sum() < MIN_POINTS // 4 or apart.sum() < MIN_POINTS // 4:
         return cannot_tell(RETURNS, "The points lie too far apart to share a ray.")
     same, other = float(jump[near].mean()), float(jump[apart].mean())
-    evidence = (
-        f"Depth jumps between {100 * same:.0f} % of the adjacent points and {100 * other:.0f} % of those farther apart."
-    )
-    if same > RETURN_ALARM and same > RETURN_RATIO * other:
-        return suspicious(RETURNS, evidence, _RETURN_ADVICE, adjacent=same, apart=other)
-    return ok(RETURNS, evidence, adjacent=same, apart=other)
+    share = float((jump & near).any(axis=1).mean())
+    numbers = {"share": share, "adjacent": same, "apart": other}
+    evidence = f"{100 * share:.0f} % of the points lie beside a point of another depth."
+    if share > RETURN_ALARM and same > other:
+        return suspicious(RETURNS, evidence, _RETURN_ADVICE, **numbers)
+    if share < RETURN_OK:
+        return ok(RETURNS, evidence, **numbers)
+    return cannot_tell(RETURNS, f"{evidence} Outliers, or points hidden from the camera, would explain it.", **numbers)
 
 
 def check_scan_returns(points: Values) -> Finding:  # [N, 3], sensor frame

@@ -2,11 +2,12 @@
 
 `align-depth@module:callable` and `align-disparity@module:callable` take a monocular network, `callable(image)` →
 relative map [H, W], and fit it to the points by scale and shift; with `-robust@` outliers do not count.
+`prior@module:callable` fuses the map with the points in the integrator; `prior@module:callable+METHOD` with the result
+of a method too.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
@@ -19,18 +20,25 @@ import numpy.typing as npt
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
-from omnidc.evaluation.baselines.alignment import Space, aligned
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
+from omnidc.pipeline.alignment import Space, align
+from omnidc.pipeline.prior import find_callable, fuse, fuse_completion
 
 
-def find_method(name: str) -> Method:
-    """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`."""
+def find_method(name: str, untiled: bool = False) -> Method:
+    """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`.
+
+    untiled: such a model runs the whole image at its own size, however large.
+    """
     if name in BASELINES:
         return BASELINES[name]
     alignment = re.fullmatch(r"align-(depth|disparity)(-robust)?@(.+)", name)
     if alignment:
         space: Space = "depth" if alignment[1] == "depth" else "disparity"
         return aligned(find_callable(alignment[3]), space, robust=alignment[2] is not None)
+    fusion = re.fullmatch(r"prior@([^+]+)(?:\+(.+))?", name)
+    if fusion:
+        return fused(find_callable(fusion[1]), None if fusion[2] is None else find_method(fusion[2], untiled))
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
         return _own_method(name)
     if not Path(name).exists() and not _is_model(name):
@@ -43,26 +51,33 @@ def find_method(name: str) -> Method:
     completer = omnidc.load(name)
 
     def complete(image: Image, sparse: Depth, intrinsics: Intrinsics | None) -> Any:
+        if untiled:
+            return completer.complete(image, sparse, intrinsics=intrinsics, max_long_side=max(sparse.shape), tile=None)
         return completer.complete(image, sparse, intrinsics=intrinsics)
 
     return complete
 
 
-def find_callable(name: str) -> Callable[..., Any]:
-    """The function that `module:attribute` names."""
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"Cannot use the method {name!r}: {error}; the module must be importable from here (PYTHONPATH)."
-        ) from error
-    if not callable(found):
-        raise ConfigError(f"The method {name!r} is not callable.")
-    function: Callable[..., Any] = found
-    return function
+def aligned(mono: Callable[[Image], Any], space: Space = "depth", robust: bool = False) -> Method:
+    """A method from a monocular one: `mono(image)` gives a relative map [H, W], depth or disparity."""
+
+    def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
+        return align(np.asarray(mono(image)), sparse, space, robust)
+
+    return method
+
+
+def fused(mono: Callable[[Image], Any], completion: Method | None) -> Method:
+    """The points and a monocular map in one integration; with a completion method, its result takes part as well."""
+
+    def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Any:
+        prior = np.asarray(mono(image))
+        if completion is None:
+            return fuse(sparse, prior)
+        result = completion(image, sparse, intrinsics)
+        return fuse_completion(result, sparse, prior)
+
+    return method
 
 
 def _own_method(name: str) -> Method:

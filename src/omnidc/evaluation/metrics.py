@@ -24,12 +24,12 @@ Array = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
 
 DELTAS: Mapping[str, float] = {
-    "d1": 1.25,
-    "d2": 1.25**2,
-    "d3": 1.25**3,
-    "d102": 1.02,
-    "d105": 1.05,
-    "d110": 1.10,
+    "delta_1": 1.25,
+    "delta_2": 1.25**2,
+    "delta_3": 1.25**3,
+    "delta_1.02": 1.02,
+    "delta_1.05": 1.05,
+    "delta_1.10": 1.10,
 }
 INTERVALS = (50, 80, 95)  # percent of the Laplace distribution
 
@@ -41,27 +41,41 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "mae": ("MAE", "↓"),
     "irmse": ("iRMSE", "↓"),
     "imae": ("iMAE", "↓"),
-    "d1": ("δ1", "↑"),
-    "d2": ("δ2", "↑"),
-    "d3": ("δ3", "↑"),
-    "d102": ("δ1.02", "↑"),
-    "d105": ("δ1.05", "↑"),
-    "d110": ("δ1.10", "↑"),
+    "delta_1": ("δ1", "↑"),
+    "delta_2": ("δ2", "↑"),
+    "delta_3": ("δ3", "↑"),
+    "delta_1.02": ("δ1.02", "↑"),
+    "delta_1.05": ("δ1.05", "↑"),
+    "delta_1.10": ("δ1.10", "↑"),
     "edge_rel": ("edge REL", "↓"),
-    "anchor": ("at points", "↓"),
-    "bad": ("unusable", "↓"),
-    "cover50": ("in 50 %", "→0.50"),
-    "cover80": ("in 80 %", "→0.80"),
-    "cover95": ("in 95 %", "→0.95"),
+    "boundary_f1": ("boundary F1", "↑"),
+    "rel_at_input": ("REL at input", "↓"),
+    "invalid_fraction": ("invalid", "↓"),
+    "coverage_50": ("in 50 %", "→0.50"),
+    "coverage_80": ("in 80 %", "→0.80"),
+    "coverage_95": ("in 95 %", "→0.95"),
     "ause": ("AUSE", "↓"),
     "cpu_seconds": ("CPU s", "↓"),
     "seconds": ("s", "↓"),
     "peak_gb": ("peak GB", "↓"),
+    "psnr": ("PSNR", "↑"),  # these three: of rendered views, in published tables only
+    "ssim": ("SSIM", "↑"),
+    "lpips": ("LPIPS", "↓"),
+}
+
+# Names of scores in files of earlier versions.
+OLD_NAMES: Mapping[str, str] = {
+    "anchor": "rel_at_input",
+    "bad": "invalid_fraction",
+    **{f"cover{percent}": f"coverage_{percent}" for percent in INTERVALS},
+    **{f"d{k}": f"delta_{k}" for k in (1, 2, 3)},
+    **{f"d{int(100 * limit)}": f"delta_{limit:.2f}" for limit in (1.02, 1.05, 1.10)},
 }
 
 TRUTH_FLOOR = 1e-4
 EDGE_BAND = 5.0  # pixels
 EDGE_MIN_DENSITY = 0.2  # a truth sparser than this does not show where its edges are
+BOUNDARY_RATIOS = np.linspace(1.05, 1.25, 10)  # depth ratios of neighbours that make a boundary, as in Depth Pro
 
 
 def known_pixels(truth: Array, mask: Mask | None = None) -> Mask:
@@ -86,7 +100,7 @@ def depth_metrics(
     g = truth[known].astype(np.float64)
     p = np.asarray(prediction, np.float64)[known]
     if g.size == 0:
-        names = ("rmse", "mae", "irmse", "imae", "rel", *DELTAS, "rmse_median", "bad")
+        names = ("rmse", "mae", "irmse", "imae", "rel", *DELTAS, "rmse_median", "invalid_fraction")
         return dict.fromkeys(names, math.nan)
     bad = ~np.isfinite(p) | (p <= 0)
     p = np.where(np.isfinite(p), p, 0.0)
@@ -109,7 +123,7 @@ def depth_metrics(
     }
     scores.update({name: float(np.sum(ratio < limit)) / n for name, limit in DELTAS.items()})
     scores["rmse_median"] = rmse / float(np.median(g))
-    scores["bad"] = float(bad.mean())
+    scores["invalid_fraction"] = float(bad.mean())
     return scores
 
 
@@ -141,7 +155,40 @@ def edge_rel(prediction: Array, truth: Array, mask: Mask | None = None, band: Ma
     return depth_metrics(prediction, truth, band if mask is None else band & mask)["rel"]
 
 
-def anchor_residual(
+def boundary_f1(prediction: Array, truth: Array, mask: Mask | None = None) -> float:
+    """Scale-invariant boundary F1 of the Depth Pro paper (Bochkovskii et al. 2024), in [0, 1].
+
+    Neighbours i, j form a boundary at ratio t where d_j / d_i > t. Precision and recall are taken over all pairs of
+    the four directions (the authors' code takes their mean over the directions); F1 is averaged over
+    `BOUNDARY_RATIOS` with weights proportional to t. Only pairs with a known truth on both sides count, and an
+    unusable prediction forms no boundary. NaN when the truth has no boundary, or is too sparse to show any.
+    """
+    known = known_pixels(truth, mask)
+    if known.mean() < EDGE_MIN_DENSITY:
+        return math.nan
+    p = np.asarray(prediction, np.float64)
+    log_prediction = np.log(np.where(np.isfinite(p) & (p > 0), p, np.nan))
+    predicted, true = (_steps(log, known) for log in (log_prediction, np.log(np.where(known, truth, 1.0))))
+    if not (true > math.log(BOUNDARY_RATIOS[0])).any():
+        return math.nan
+    scores = []
+    for limit in np.log(BOUNDARY_RATIOS):
+        found, real = predicted > limit, true > limit
+        scores.append(2 * int(np.sum(found & real)) / max(int(np.sum(found)) + int(np.sum(real)), 1))
+    return float(np.average(scores, weights=BOUNDARY_RATIOS))
+
+
+def _steps(log_depth: Array, known: Mask) -> Array:
+    """ln d_j − ln d_i over all pairs of known neighbours in the four directions, in a fixed order: [N]."""
+    parts = []
+    for axis in (0, 1):
+        pair = np.delete(known, 0, axis) & np.delete(known, -1, axis)
+        step = np.diff(log_depth, axis=axis)[pair]
+        parts += [step, -step]
+    return np.concatenate(parts)
+
+
+def rel_at_input(
     prediction: Array,  # [H, W]
     sparse: Array,  # [H, W], 0 = no measurement
     noise: Mask | None = None,  # [H, W], measurements known to be wrong: left out
@@ -164,10 +211,10 @@ def calibration(
 ) -> dict[str, float]:
     """Share of pixels whose error lies inside the 50, 80 and 95 % Laplace intervals, and AUSE (`sparsification`).
 
-    Calibrated means cover50 = 0.5 and so on. A pixel without a finite prediction and scale lies in no interval.
+    Calibrated means coverage_50 = 0.5 and so on. A pixel without a finite prediction and scale lies in no interval.
     """
     known = known_pixels(truth, mask)
-    names = [f"cover{percent}" for percent in INTERVALS]
+    names = [f"coverage_{percent}" for percent in INTERVALS]
     if not known.any():
         return dict.fromkeys([*names, "ause"], math.nan)
     error = np.abs(np.asarray(prediction, np.float64)[known] - truth[known])

@@ -13,12 +13,34 @@ from omnidc.evaluation.sample import FrameRef
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where a number was read: a word for the head of a column, and what a reader needs to find it."""
+
+    short: str
+    citation: str
+
+
+@dataclass(frozen=True)
 class Published:
     """One method's row of a published table: values[pattern][score]; a cell we have no source for is not there."""
 
     method: str
     values: Mapping[str, Mapping[str, float]]
-    source: str
+    source: Source
+    in_domain: frozenset[str] = frozenset()  # patterns whose data set the method was trained on
+    notes: tuple[str, ...] = ()
+    reference: bool = False  # what a run of the released model should reproduce; else a baseline
+
+    @property
+    def label(self) -> str:
+        return f"{self.method}, {self.source.short}"
+
+    def has(self, score: str) -> bool:
+        """Whether any pattern has this score."""
+        return any(score in values for values in self.values.values())
+
+
+SCALE_FACTORS = (0.001, 0.1, 1.0, 10.0, 1000.0)  # of the paper's scale test
 
 
 def nothing_missing(root: Path) -> list[str]:
@@ -36,10 +58,12 @@ class EvaluationProtocol:
     frames: Callable[[Path, str], Sequence[FrameRef]]  # (root of the data, part of the name) → frames
     scores: tuple[str, ...]  # what the tables show, the first being the headline
     groups: tuple[str, ...] = ()  # kinds of frames, in the order of the table
-    by_dataset: bool = False  # mean over images, then over "data set/part", then over data sets; else over all rows
+    by_group: bool = False  # mean over images, then over groups; else over all rows
     rmse_divisors: Mapping[str, float] = field(default_factory=dict)  # by group, before averaging
     total: bool = True  # whether a mean over the patterns says anything
     published: tuple[Published, ...] = ()
     missing: Callable[[Path], list[str]] = nothing_missing  # data of this protocol that a root does not have
     needs_data: bool = True
     memory: bool = False  # measure the peak memory of every run
+    untiled: bool = False  # networks of ours run the whole image at its own size
+    counts: Callable[[Path], list[str]] = nothing_missing  # sentences on numbers of frames that differ from the paper's

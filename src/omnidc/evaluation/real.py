@@ -20,7 +20,7 @@ import numpy as np
 
 from omnidc.errors import FileError
 from omnidc.evaluation.metrics import Mask, edge_band
-from omnidc.evaluation.protocols import EvaluationProtocol
+from omnidc.evaluation.protocols import SCALE_FACTORS, EvaluationProtocol
 from omnidc.evaluation.sample import Depth, FrameRef, Image, Intrinsics, Sample
 from omnidc.patterns import parse
 
@@ -170,10 +170,13 @@ REAL = EvaluationProtocol(
     patterns=tuple(PATTERNS),
     frames=real_frames,
     groups=(*GROUPS, SENSOR_GROUP),
-    scores=("rel", "rmse_median", "d1", "edge_rel", "anchor", "cover95", "ause", "cpu_seconds"),
+    scores=(
+        *("rel", "rmse", "rmse_median", "delta_1", "edge_rel", "boundary_f1"),
+        *("rel_at_input", "coverage_95", "ause", "cpu_seconds"),
+    ),
 )
 
-SCALES = {f"x{factor:g}": factor for factor in (0.01, 0.1, 1.0, 10.0, 100.0)}
+SCALES = {f"x{factor:g}": factor for factor in SCALE_FACTORS}
 SCALE_PATTERN = "random-0.7%"
 
 
@@ -204,6 +207,6 @@ SCALE = EvaluationProtocol(
     patterns=tuple(SCALES),
     frames=scaled_frames,
     groups=tuple(GROUPS),
-    scores=("rel", "rmse_median", "d1"),
+    scores=("rel", "rmse", "rmse_median", "delta_1"),
     total=False,
 )

@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import csv
 import html
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnidc import __version__
 from omnidc.evaluation.metrics import LABELS
 from omnidc.evaluation.pictures import PANELS
+from omnidc.evaluation.protocols import Published
+from omnidc.evaluation.published import BASELINE_RULES
 from omnidc.evaluation.runner import Results, picture_path
 from omnidc.io.files import atomic_path
 
@@ -31,7 +35,7 @@ def number(value: float | None, score: str) -> str:
         return EMPTY
     if score in ("seconds", "cpu_seconds", "peak_gb"):
         return f"{value:.3g}"
-    digits = 3 if score.startswith(("d", "cover")) else 4
+    digits = 3 if score.startswith(("delta", "coverage", "boundary")) else 4
     return f"{value:.{digits}f}"
 
 
@@ -61,21 +65,59 @@ def method_tables(results: Results) -> list[Table]:
 
 
 def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> list[Table]:
-    """One table per score: patterns down, our methods and then the published ones across."""
+    """One table per score: patterns down; our methods, then what the authors of the released model published.
+
+    A single method is followed by its difference from each of them: near 0 means that it is reproduced.
+    """
     tables = []
+    single = results.methods[0] if len(results.methods) == 1 else None
     for score in scores or results.protocol.scores:
         if not any(score in row.scores for row in results.rows):
             continue
-        published = [p for p in results.protocol.published if any(score in v for v in p.values.values())]
+        references = [p for p in results.protocol.published if p.reference and p.has(score)]
         rows = []
         for pattern in table_rows(results):
             count = str(max(results.count(score, method, pattern) for method in results.methods))
-            ours = [number(results.mean(method, pattern).get(score), score) for method in results.methods]
-            theirs = [number(p.values.get(pattern or "ALL", {}).get(score), score) for p in published]
-            rows.append([pattern or "ALL", count, *ours, *theirs])
-        header = ["pattern", "n", *results.methods, *(f"{p.method} (published)" for p in published)]
+            ours = [results.mean(method, pattern).get(score) for method in results.methods]
+            cells = [number(value, score) for value in ours]
+            for reference in references:
+                theirs = reference.values.get(pattern or "ALL", {}).get(score)
+                cells.append(number(theirs, score))
+                if single is not None:
+                    cells.append(difference(ours[0], theirs, score))
+            rows.append([pattern or "ALL", count, *cells])
+        header = ["pattern", "n", *results.methods]
+        for reference in references:
+            header += [reference.label, "difference"] if single is not None else [reference.label]
         tables.append(Table(label(score), header, rows))
     return tables
+
+
+def published_tables(protocol: str, published: Sequence[Published], scores: Sequence[str] | None = None) -> list[Table]:
+    """One table per score: published methods down, patterns across; † = trained on the data of that column."""
+    found = dict.fromkeys(score for p in published for values in p.values.values() for score in values)
+    tables = []
+    for score in scores or found:
+        rows_of_score = [p for p in published if p.has(score)]
+        patterns = list(dict.fromkeys(x for p in rows_of_score for x, values in p.values.items() if score in values))
+        if not patterns:
+            continue
+        rows = [[p.label, *(_published_cell(p, pattern, score) for pattern in patterns)] for p in rows_of_score]
+        tables.append(Table(f"{protocol}, published: {label(score)}", ["method, source", *patterns], rows))
+    return tables
+
+
+def _published_cell(published: Published, pattern: str, score: str) -> str:
+    cell = number(published.values.get(pattern, {}).get(score), score)
+    return f"{cell}†" if pattern in published.in_domain and cell != EMPTY else cell
+
+
+def difference(ours: float | None, theirs: float | None, score: str) -> str:
+    """Ours minus theirs with its sign; — where one of them is missing."""
+    if ours is None or theirs is None or math.isnan(ours):
+        return EMPTY
+    text = number(abs(ours - theirs), score)
+    return ("+" if ours >= theirs else "−") + text
 
 
 def group_table(results: Results, score: str | None = None) -> Table:
@@ -95,7 +137,10 @@ def tables(results: Results) -> list[Table]:
         found = method_tables(results)
     else:
         found = comparison_tables(results)
-    return [*found, group_table(results)] if len(results.groups) > 1 else found
+    if len(results.groups) > 1:
+        found.append(group_table(results))
+    baselines = [p for p in results.protocol.published if not p.reference]
+    return [*found, *published_tables(results.protocol.name, baselines, results.protocol.scores)]
 
 
 def to_text(table: Table) -> str:
@@ -118,9 +163,19 @@ def to_markdown(table: Table) -> str:
 
 def notes(results: Results) -> str:
     """The protocol's rules, and where published numbers come from."""
-    sources = dict.fromkeys(published.source for published in results.protocol.published)
-    text = f"{results.protocol.title}. {results.protocol.rules}"
-    return text + (f" Published numbers: {'; '.join(sources)}." if sources else "")
+    return f"{results.protocol.title}. {results.protocol.rules}{published_notes(results.protocol.published)}"
+
+
+def published_notes(published: Sequence[Published]) -> str:
+    """Sources of published numbers, the paper's rules for its baselines, and what is odd about single cells."""
+    if not published:
+        return ""
+    sources = dict.fromkeys(f"{p.source.short} = {p.source.citation}" for p in published)
+    odd = [f"{p.method}, {note}" for p in published for note in p.notes]
+    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that data set.", BASELINE_RULES]
+    if odd:
+        parts.append("Notes: " + "; ".join(odd) + ".")
+    return " ".join(parts)
 
 
 def write_csv(results: Results, path: Path) -> None:
@@ -133,6 +188,40 @@ def write_csv(results: Results, path: Path) -> None:
             values = [row.scores.get(score, math.nan) for score in scores]
             cells = ["" if math.isnan(value) else repr(value) for value in values]
             writer.writerow([row.image, row.pattern, row.group, row.method, row.points, *cells])
+
+
+def write_json(results: Results, path: Path) -> None:
+    """The means that tables show, by method and pattern, with the rules they were computed by."""
+    means = [
+        {
+            "method": method,
+            "pattern": pattern or "ALL",
+            "n": len(results.select(method, pattern)),
+            "scores": {name: value for name, value in results.mean(method, pattern).items() if name in LABELS},
+        }
+        for method in results.methods
+        for pattern in table_rows(results)
+    ]
+    groups = [
+        {
+            "method": method,
+            "group": group,
+            "n": len(results.select(method, group=group)),
+            "scores": results.mean(method, group=group),
+        }
+        for method in results.methods
+        for group in results.groups
+    ]
+    content = {
+        "protocol": results.protocol.name,
+        "title": results.protocol.title,
+        "rules": results.protocol.rules,
+        "omnidc": __version__,
+        "means": means,
+        "groups": groups,
+    }
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_markdown(results: Results, path: Path) -> None:

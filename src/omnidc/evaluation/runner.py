@@ -18,7 +18,15 @@ from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.evaluation.catalogue import find_protocol
 from omnidc.evaluation.memory import PeakMemory
 from omnidc.evaluation.methods import find_method, fingerprint, run_method
-from omnidc.evaluation.metrics import anchor_residual, calibration, depth_metrics, edge_rel, mean_scores
+from omnidc.evaluation.metrics import (
+    OLD_NAMES,
+    boundary_f1,
+    calibration,
+    depth_metrics,
+    edge_rel,
+    mean_scores,
+    rel_at_input,
+)
 from omnidc.evaluation.pictures import write_strip
 from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.sample import FrameRef, Method, Sample
@@ -50,7 +58,10 @@ class Row:
     @staticmethod
     def from_json(line: str) -> Row:
         record: dict[str, Any] = json.loads(line)
-        scores = {name: math.nan if value is None else float(value) for name, value in record.pop("scores").items()}
+        scores = {
+            OLD_NAMES.get(name, name): math.nan if value is None else float(value)
+            for name, value in record.pop("scores").items()
+        }
         return Row(**record, scores=scores)
 
 
@@ -77,15 +88,15 @@ class Results:
     def mean(self, method: str, pattern: str | None = None, group: str | None = None) -> dict[str, float]:
         """Mean scores of a method (over one pattern, one group, or all), averaged as the protocol says."""
         rows = self.select(method, pattern, group)
-        if not self.protocol.by_dataset:
+        if not self.protocol.by_group:
             return mean_scores(row.scores for row in rows)
-        datasets: dict[str, list[dict[str, float]]] = {}
+        parts = []
         for name in dict.fromkeys(row.group for row in rows):
             scores = mean_scores(row.scores for row in rows if row.group == name)
             if "rmse" in scores:
                 scores["rmse"] /= self.protocol.rmse_divisors.get(name, 1.0)
-            datasets.setdefault(name.partition("/")[0], []).append(scores)
-        return mean_scores(mean_scores(parts) for parts in datasets.values())
+            parts.append(scores)
+        return mean_scores(parts)
 
     @property
     def patterns(self) -> list[str]:
@@ -149,7 +160,7 @@ def evaluate(
         done = {row.key: row for row in kept}
 
     # A model is loaded when it is first needed: a finished run needs none.
-    method_of = functools.cache(lambda label: _method(named[label]))
+    method_of = functools.cache(lambda label: _method(named[label], table.untiled))
     rows: list[Row] = []
     jobs = [(frame, pattern, label) for frame in frames for pattern in frame.patterns for label in named]
     jobs = [job for job in jobs if job[1] in wanted]
@@ -182,8 +193,8 @@ def _sampler(frame: FrameRef) -> Callable[[str], Sample | None]:
     return functools.lru_cache(maxsize=1)(lambda pattern: opened()(pattern))
 
 
-def _method(source: str | Method) -> Method:
-    return find_method(source) if isinstance(source, str) else source
+def _method(source: str | Method, untiled: bool) -> Method:
+    return find_method(source, untiled) if isinstance(source, str) else source
 
 
 def _score(row: Row, method: Method, sample: Sample, picture: Path | None, released: bool, memory: bool) -> Row:
@@ -194,7 +205,8 @@ def _score(row: Row, method: Method, sample: Sample, picture: Path | None, relea
         seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
     scores = depth_metrics(depth, sample.truth, sample.scored, released=released)
     scores["edge_rel"] = edge_rel(depth, sample.truth, sample.scored, sample.band)
-    scores["anchor"] = anchor_residual(depth, sample.sparse, sample.noise)
+    scores["boundary_f1"] = boundary_f1(depth, sample.truth, sample.scored)
+    scores["rel_at_input"] = rel_at_input(depth, sample.sparse, sample.noise)
     if scale is not None:
         scores.update(calibration(depth, scale, sample.truth, sample.scored))
     scores.update(seconds=seconds, cpu_seconds=cpu_seconds)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.evaluation.protocols import EvaluationProtocol, Published
+from omnidc.evaluation.protocols import EvaluationProtocol
+from omnidc.evaluation.published import read_table
 from omnidc.evaluation.sample import FrameRef, Sample
 
 SIZES = ((240, 320), (480, 640), (960, 1280), (1280, 1706))
@@ -41,24 +42,20 @@ def speed_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
     return [reference(*size, repeat) for size in SIZES for repeat in range(REPEATS) if only in f"scene-{repeat}"]
 
 
-SPEED = EvaluationProtocol(
-    name="speed",
-    title="Speed and memory by resolution (height x width)",
+TABLE_G = EvaluationProtocol(
+    name="table-g",
+    title="Table g: speed and memory by resolution (height x width)",
     rules=(
         "0.7 % random points on a scene made by formula; seconds of wall clock and of CPU time over all threads, mean "
-        "of three; memory on top of what the process had (with a GPU: all allocated there, weights included)."
+        "of three; memory on top of what the process had (with a GPU: all allocated there, weights included). Networks "
+        "run untiled, at the size of the image."
     ),
     patterns=tuple(f"{height}x{width}" for height, width in SIZES),
     frames=speed_frames,
     scores=("seconds", "cpu_seconds", "peak_gb"),
-    published=(
-        Published(
-            "OMNI-DC v1.0 on an RTX 3090",
-            {"480x640": {"seconds": 0.379}, "1280x1706": {"peak_gb": 11.1}},
-            "arXiv 2411.19278 (wall clock; GPU memory)",
-        ),
-    ),
+    published=read_table("table-g"),
     total=False,
     needs_data=False,
     memory=True,
+    untiled=True,
 )

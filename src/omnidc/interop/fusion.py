@@ -171,7 +171,9 @@ def dense_cloud(
     if len(cloud.points):
         cloud = downsample_to(cloud, count, pixel_size(views))
     seen = [consistent_mask(cloud.points, view.depth(), view.intrinsics, view.pose, tolerance) for view in views]
-    return cloud, np.stack(seen, axis=1)
+    table = np.stack(seen, axis=1)
+    kept = table.sum(axis=1) >= 2  # the mean of a voxel may lie where no view has a surface
+    return Cloud(cloud.points[kept], cloud.colors[kept], cloud.normals[kept]), table[kept]
 
 
 def pixel_size(views: list[PosedView]) -> float:

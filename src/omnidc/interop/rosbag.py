@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from omnidc.geometry.rasterize import Map
 from omnidc.geometry.transforms import Array
+from omnidc.pipeline.completion import SKY_PROBABILITY
 from omnidc.pipeline.sinks import ExportSink, FolderSink, StoredFrame
 from omnidc.sensors.rosbag import write_depth_bag
 
@@ -32,5 +35,9 @@ def _messages(results: list[StoredFrame], frame_id: str) -> Iterator[tuple[float
     """Stamp, depth, intrinsics and frame of every result, in order of time."""
     stamped = [(stored.timestamp, stored) for stored in results if stored.timestamp is not None]
     for stamp, stored in sorted(stamped, key=lambda entry: entry[0]):
-        if stored.intrinsics is not None:
-            yield stamp, stored.depth(), stored.intrinsics, frame_id
+        if stored.intrinsics is None:
+            continue
+        depth = stored.depth()
+        if stored.sky is not None:  # REP 118: +Inf beyond the range, NaN where nothing is known
+            depth = np.where((depth == 0) & (stored.sky() > SKY_PROBABILITY), np.float32(np.inf), depth)
+        yield stamp, depth, stored.intrinsics, frame_id

@@ -41,7 +41,7 @@ class Camera:
 
 
 @dataclass(frozen=True)
-class View:
+class ColmapImage:
     """One image: camera_from_world as rotation [3, 3] and translation [3]; ids of the points it observed."""
 
     name: str
@@ -55,20 +55,20 @@ class View:
 @dataclass(frozen=True)
 class Model:
     cameras: dict[int, Camera]
-    views: dict[str, View]  # by image name
+    views: dict[str, ColmapImage]  # by image name
     points: dict[int, Array]  # world position [3] by point id
 
 
 def read_model(folder: Path) -> Model:
     """Read the text or binary model in `folder`."""
     if (folder / "cameras.bin").is_file():  # COLMAP, too, prefers the binary files where there are both
-        suffix, read_cameras, read_views, read_points = ".bin", _cameras_bin, _views_bin, _points_bin
+        suffix, read_cameras, read_images, read_points = ".bin", _cameras_bin, _images_bin, _points_bin
     elif (folder / "cameras.txt").is_file():
-        suffix, read_cameras, read_views, read_points = ".txt", _cameras_txt, _views_txt, _points_txt
+        suffix, read_cameras, read_images, read_points = ".txt", _cameras_txt, _images_txt, _points_txt
     else:
         raise FileError(f"{folder} holds no COLMAP model: expected cameras, images and points3D as .txt or .bin.")
     parts: list[Any] = []
-    for stem, read in (("cameras", read_cameras), ("images", read_views), ("points3D", read_points)):
+    for stem, read in (("cameras", read_cameras), ("images", read_images), ("points3D", read_points)):
         path = folder / f"{stem}{suffix}"
         if not path.is_file():
             raise FileError(f"The file {path} is missing: a COLMAP model has cameras, images and points3D.")
@@ -121,11 +121,11 @@ def observed_points(model: Model, name: str) -> tuple[Array, Array]:
     return project(model.cameras[view.camera], local), local[:, 2]
 
 
-def _view(name: str, camera: int, quaternion: Any, translation: Any, points: Any, pixels: Any) -> View:
+def _image(name: str, camera: int, quaternion: Any, translation: Any, points: Any, pixels: Any) -> ColmapImage:
     ids = np.asarray(points, dtype=np.int64)
     features = np.asarray(pixels, dtype=float).reshape(-1, 2)
     rotation = Rotation.from_quat(np.asarray(quaternion, float)[[1, 2, 3, 0]]).as_matrix()
-    return View(name, camera, rotation, np.asarray(translation, float), ids[ids >= 0], features[ids >= 0])
+    return ColmapImage(name, camera, rotation, np.asarray(translation, float), ids[ids >= 0], features[ids >= 0])
 
 
 def _rows(path: Path) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _cameras_txt(path: Path) -> dict[int, Camera]:
     return cameras
 
 
-def _views_txt(path: Path) -> dict[str, View]:
+def _images_txt(path: Path) -> dict[str, ColmapImage]:
     views = {}
     rows = _rows(path)
     for line in rows:
@@ -153,7 +153,7 @@ def _views_txt(path: Path) -> dict[str, View]:
         features = next(rows, "").split()  # x, y, point id; an image without features has an empty line
         ids = [int(word) for word in features[2::3]]
         pixels = list(zip(features[0::3], features[1::3]))
-        views[words[9]] = _view(words[9], int(words[8]), words[1:5], words[5:8], ids, pixels)
+        views[words[9]] = _image(words[9], int(words[8]), words[1:5], words[5:8], ids, pixels)
     return views
 
 
@@ -187,7 +187,7 @@ def _cameras_bin(path: Path) -> dict[int, Camera]:
     return cameras
 
 
-def _views_bin(path: Path) -> dict[str, View]:
+def _images_bin(path: Path) -> dict[str, ColmapImage]:
     views = {}
     feature = np.dtype([("xy", "<f8", 2), ("point", "<i8")])
     with path.open("rb") as file:
@@ -203,7 +203,7 @@ def _views_bin(path: Path) -> dict[str, View]:
                 raise ValueError(f"{count} features of one image")
             features = np.frombuffer(file.read(count * feature.itemsize), feature, count)
             name = letters.decode()
-            views[name] = _view(name, camera, pose[:4], pose[4:], features["point"], features["xy"])
+            views[name] = _image(name, camera, pose[:4], pose[4:], features["point"], features["xy"])
         _check_end(file)
     return views
 

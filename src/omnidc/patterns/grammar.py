@@ -10,6 +10,7 @@
     0.7% · 0.03%~0.7%           that part of the known pixels, at random
     sift · orb                  keypoints; orb(3000, harris) limits them; fewest=0: no random points as a fallback
     lidar · lidar(8~64)         LiDAR beside the camera, 4–128 lines unless given ("velodyne" is the release's word)
+    lidar(baseline=none)        the same where the camera is: no wrong points at boundaries
     lidar-16 · lidar-16(400)    the deterministic scan of the evaluation, 200 columns unless given
     radar · radar(20~100)       few points, poor angle, ghosts
     lidar(16, tilt=0.2~0.8)     … its lines oblique in the picture by so many radians

@@ -10,11 +10,12 @@ Scanner coordinates are those of the camera (x right, y down, z forward); a ray 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from omnidc.errors import ConfigError
 from omnidc.patterns.fill import nnfill, spread
 from omnidc.patterns.numbers import Number, Span, span, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outlier, median_depth, sample_at, sanitize
@@ -161,21 +162,31 @@ def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False, un
     return np.where((depth > 0) & (back >= (1 - slack) * depth), back, np.float32(0))
 
 
-def lidar(lines: Number | None = None, tilt: Number | None = None, released: bool = False) -> Pattern:
+BASELINES = ("random", "none")
+
+
+def lidar(
+    lines: Number | None = None, tilt: Number | None = None, baseline: str = "random", released: bool = False
+) -> Pattern:
     """Pattern: LiDAR beside the camera, everything about it drawn per frame; `lines` 4–128 unless given.
 
     `tilt`: angle in radians by which the lines are seen obliquely, to either side; 0 to 0.05 unless given.
+    `baseline`: "none" puts the sensor where the camera is, so that no point is wrong at boundaries (an ablation).
 
     Background that bleeds onto foreground is flagged. Where the scan meets nothing, 1000 random points,
     density-matched.
     """
     if lines is not None:
         whole(lines, "The number of lines", most=MAX_LINES)  # complains now, not at the first frame
+    if baseline not in BASELINES:
+        raise ConfigError(f"The baseline of lidar is one of {', '.join(BASELINES)}, not {baseline!r}.")
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = sanitize(depth)
         unit = median_depth(depth)
         settings = draw_lidar(depth.shape[0], depth.shape[1], unit, rng, lines, released, tilt)
+        if baseline == "none":
+            settings = replace(settings, baseline_x=0.0, baseline_y=0.0)
         sparse = scan_from_baseline(depth, settings, released, unit)
         if not sparse.any():
             return fallback(depth, rng, released)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from omnidc.frame import Frame
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
@@ -40,14 +39,9 @@ _HOMES = {
     "load": "completer",
     "make_frame": "prepare",
 }
-# Old names, for one release.
-_OLD_NAMES = {"Inputs": "Frame", "prepare": "make_frame"}
 
 
 def __getattr__(name: str) -> Any:
-    name = _OLD_NAMES.get(name, name)
-    if name == "Frame":
-        return Frame
     if name in _HOMES:
         return getattr(importlib.import_module(f"omnidc.pipeline.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'omnidc.pipeline' has no attribute {name!r}")

@@ -19,6 +19,7 @@ from omnidc.geometry.camera import check_intrinsics, unproject
 from omnidc.geometry.surface import kept_pixels
 from omnidc.io.depth import CODECS, write_depth
 from omnidc.io.files import atomic_path, write_json
+from omnidc.io.images import write_picture
 from omnidc.io.mesh import write_glb
 from omnidc.io.pointcloud import write_ply
 from omnidc.pipeline.maps import Maps
@@ -208,7 +209,7 @@ class Completion:
         suffix = path.suffix.lower()
         keep_flying_pixels = _keep_flying(keep_flying_pixels, renamed)
         if suffix in PREVIEW_SUFFIXES or path.name.lower().endswith("preview.png"):
-            _write_picture(path, self.preview())
+            write_picture(path, self.preview())
         elif suffix == ".ply":
             write_ply(
                 path,
@@ -229,14 +230,12 @@ class Completion:
         return path
 
     def save_maps(self, path: str | os.PathLike[str]) -> Path:
-        """Write the confidence maps: an npz holds `uncertainty` and `input_confidence`, other formats the former."""
+        """Write the confidence maps: npz `input_confidence`, `uncertainty` and `sky`, other formats `uncertainty`."""
         path = Path(path)
         if path.suffix.lower() == ".npz":
-            maps = {"input_confidence": self.input_confidence}
-            if self.uncertainty is not None:
-                maps["uncertainty"] = self.uncertainty
+            maps = {"input_confidence": self.input_confidence, "uncertainty": self.uncertainty, "sky": self.sky}
             buffer = io.BytesIO()
-            np.savez_compressed(buffer, **maps)  # type: ignore[arg-type]
+            np.savez_compressed(buffer, **{name: values for name, values in maps.items() if values is not None})  # type: ignore[arg-type]
             with atomic_path(path) as temporary:
                 temporary.write_bytes(buffer.getbuffer())
         elif self.uncertainty is None:
@@ -270,12 +269,6 @@ def check_suffix(path: Path) -> None:
     known = (*CODECS, *CLOUD_SUFFIXES, *PREVIEW_SUFFIXES, ".json")
     if path.suffix.lower() not in known:
         raise FileError(f"{path} has no suffix that can be written ({', '.join(known)}).")
-
-
-def _write_picture(path: Path, picture: npt.NDArray[np.uint8]) -> None:
-    data = _encode_picture(picture, path.suffix.lower())
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(data)
 
 
 def _encode_picture(picture: npt.NDArray[np.uint8], suffix: str) -> bytes:

@@ -55,6 +55,7 @@ class StoredFrame:
     pose: npt.NDArray[np.float64] | None = None  # [4, 4], camera to world, OpenCV axes; None also for relative depth
     timestamp: float | None = None  # seconds
     uncertainty: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W] > 0
+    sky: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W], probability
 
 
 class FolderSink:
@@ -108,11 +109,10 @@ class FolderSink:
         if self.keep_images and frame.pose is not None:
             written.append(self._image(frame.source or f"{frame.name}.png"))
             write_picture(written[-1], frame.image)
-        posed = frame.pose is not None and not completion.relative
         self.frames[frame.name] = {
             **completion.metadata(),
             "source": frame.source or f"{frame.name}.png",
-            "pose": frame.pose.tolist() if frame.pose is not None and posed else None,
+            "pose": None if frame.pose is None or completion.relative else frame.pose.tolist(),
             "timestamp": frame.timestamp,
             "notes": list(frame.notes),
         }
@@ -124,6 +124,8 @@ class FolderSink:
 
     def results(self) -> list[StoredFrame]:
         """Return the finished frames, in the order of their names."""
+        if "npy" not in self.options.formats:
+            raise ConfigError("Exports read depth back from npy files: add the format npy.")
         return [self._stored(name, self.frames[name]) for name in sorted(self.frames) if self._is_whole(name)]
 
     def _image(self, source: str) -> Path:
@@ -178,10 +180,10 @@ class FolderSink:
 
     def _stored(self, name: str, record: dict[str, Any]) -> StoredFrame:
         maps = self.folder / f"{name}{ENDINGS['confidence']}"
-        uncertainty = None
+        kept: dict[str, Any] = {}
         if maps.is_file():
             with np.load(maps) as archive:
-                uncertainty = partial(_load, maps, "uncertainty") if "uncertainty" in archive.files else None
+                kept = {key: partial(_load, maps, key) for key in ("uncertainty", "sky") if key in archive.files}
         camera, pose = record.get("intrinsics"), record.get("pose")
         return StoredFrame(
             name=name,
@@ -193,7 +195,7 @@ class FolderSink:
             intrinsics=None if camera is None else np.asarray(camera, np.float64),
             pose=None if pose is None else np.asarray(pose, np.float64),
             timestamp=record["timestamp"],
-            uncertainty=uncertainty,
+            **kept,
         )
 
 

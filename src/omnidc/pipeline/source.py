@@ -13,6 +13,7 @@ from omnidc.frame import Frame, FrameSource, LazyFrames
 from omnidc.io.depth import CODECS
 from omnidc.io.images import SUFFIXES, find_mask
 from omnidc.pipeline.completion import Completion
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.prepare import make_frame
 from omnidc.pipeline.sinks import Sink
@@ -28,6 +29,12 @@ class Completer(Protocol):
     def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion: ...
 
 
+class NamedCompleter(Completer, Protocol):
+    """A completer that says which model it runs."""
+
+    name: str
+
+
 @dataclass
 class RunReport:
     """How a run ended."""
@@ -36,27 +43,6 @@ class RunReport:
     done: list[str] = field(default_factory=list)  # completed in this run
     skipped: list[str] = field(default_factory=list)  # without measurements
     failed: dict[str, str] = field(default_factory=dict)  # name → sentence
-
-
-class RunListener(Protocol):
-    """Follows a run, to show its progress."""
-
-    def begin(self, total: int, todo: int) -> None: ...
-
-    def loaded(self, frame: Frame) -> None: ...
-
-    def completed(self, frame: Frame, completion: Completion) -> None: ...
-
-    def skipped(self, name: str) -> None: ...
-
-    def failed(self, name: str, reason: str) -> None: ...
-
-    def end(self) -> None:
-        """Called when no frame is left, before the sink writes what needs all of them."""
-
-
-class SilentListener(RunListener):
-    """Does nothing unless a method is overridden."""
 
 
 def complete_source(
@@ -73,7 +59,7 @@ def complete_source(
     A frame that cannot be read, completed or stored in its format is noted, and the run goes on. A file that cannot be
     written ends it, since the disk is full or the folder closed for all of them.
     """
-    options, listener = options or CompleteOptions(), listener or SilentListener()
+    options, listener = options or CompleteOptions(), listener or RunListener()
     todo = sink.missing(source.names)
     report = RunReport(list(source.names))
     listener.begin(len(report.names), len(todo))

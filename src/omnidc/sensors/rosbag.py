@@ -35,7 +35,7 @@ from omnidc.ros.messages import (
 )
 from omnidc.sensors.lidar import check_projection
 from omnidc.sensors.photo import take_photo
-from omnidc.sensors.rgbd import closest_gap, nearest_stamps
+from omnidc.sensors.stamps import closest_gap, nearest_stamps
 
 IMAGE_TYPES = (
     "sensor_msgs/msg/Image",
@@ -269,7 +269,7 @@ def write_depth_bag(
     frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres (0 = none), K, frame_id
     topic: str = "/omnidc/depth",
 ) -> int:
-    """Write depth images (32FC1, metres, NaN = none) and their CameraInfo as a new bag; return how many."""
+    """Write depth images (32FC1, metres; 0 becomes NaN) and their CameraInfo as a new bag; return how many."""
     try:
         from rosbags.rosbag1 import Writer as Writer1
         from rosbags.rosbag2 import Writer as Writer2

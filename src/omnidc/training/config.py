@@ -47,6 +47,7 @@ class DataConfig(Settings):
     min_points: int = 20  # a sample with fewer measurements is replaced
     max_edge_fraction: float = 1.0  # a sample with more of its pixels at depth edges (leaves, grass) is replaced
     range_limit: float = 0.0  # depths below farthest / this are unknown; 0 = no limit (the release: 100)
+    unit_median: bool = False  # samples are scaled to a median depth of 1, as the paper does
     workers: int = 1  # processes that load data; 0 = none
     prefetch: int = 3  # batches each of them prepares ahead
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -160,10 +160,12 @@ def gt_gradients(
     cell: int = RELEASED_CELL,  # pixels along a cell of the finest level
     *,
     max_depth: float | None = 10.0,
+    space: str = "log",
     released: bool = False,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return, per level, log-depth differences of the ground truth and their weights, both [B, n], x before y pairs.
+    """Return, per level, differences of the ground truth and their weights, both [B, n], x before y pairs.
 
+    space: what is integrated: "log" depth, or "linear" depth, clamped at `max_depth`.
     Level r lives on cells of cell·2^r pixels whose value is the mean log depth of their known pixels. A difference
     weighs as much as the known share of the emptier of its two cells, so holes in the ground truth fade out.
     The release takes the logarithm of the mean depth of 4 × 4 pixels first, and counts a cell with any known pixel as
@@ -181,9 +183,9 @@ def gt_gradients(
             pooled = _pool(log * flag, 2**level) / part.clamp(min=1e-8)
             result.append((_join(*_differences(pooled)), _join(*_pairs((part > 0).to(gt_depth.dtype)))))
         return result
-    mask = valid_mask(gt_depth)
-    log = torch.where(mask, gt_depth, torch.ones_like(gt_depth)).log()
-    cells, shares = _pool(log, cell), _pool(mask.to(log.dtype), cell)  # log is 0 out of V: the mean of V · ln D
+    _, target, mask = _clamped(gt_depth, gt_depth, max_depth if space == "linear" else None, False)
+    values = torch.where(mask, target, torch.zeros_like(target)) if space == "linear" else target.log()
+    cells, shares = _pool(values, cell), _pool(mask.to(values.dtype), cell)  # values are 0 out of V
     for level in range(levels):
         share = _pool(shares, 2**level)
         mean = _pool(cells, 2**level) / share.clamp(min=1e-8)
@@ -196,9 +198,10 @@ def gradient_l1(
     gt_depth: Tensor,  # [B, 1, H, W]
     *,
     max_depth: float | None = 10.0,
+    space: str = "log",
     released: bool = False,
 ) -> Tensor:
-    """Compute Σ_r mean |g_r − ∇ ln D_r| / R, the L1 error of log-depth differences at every integrator level.
+    """Compute Σ_r mean |g_r − ∇ ln D_r| / R (∇ D_r in space "linear"), the L1 error at every integrator level.
 
     The release takes one mean over the equations of all levels together (a level counts a quarter of the finer one)
     and clamps the ground truth at `max_depth`; ours is relative and needs no limit.
@@ -206,7 +209,7 @@ def gradient_l1(
     errors, weights = [], []
     cell = cell_of(gt_depth, gradients[0])
     for level, (target, weight) in enumerate(
-        gt_gradients(gt_depth, len(gradients), cell, max_depth=max_depth, released=released)
+        gt_gradients(gt_depth, len(gradients), cell, max_depth=max_depth, space=space, released=released)
     ):
         gradient = gradients[level]
         errors.append((_join(gradient[:, :1, :, 1:], gradient[:, 1:, 1:, :]) - target).abs())
@@ -375,6 +378,11 @@ def _laplace(x: LossInputs, config: LossConfig) -> Tensor:
     return laplace(x.depth, x.gt_depth, log_scale, max_depth=config.max_depth, min_log_scale=config.min_log_scale)
 
 
+def _laplace_init(x: LossInputs, config: LossConfig) -> Tensor:
+    """The release's second half of the Laplace loss: the depth before the refinement, with the same scale."""
+    return _laplace(replace(x, depth=x.depth_init), config)
+
+
 def _laplace_log(x: LossInputs, config: LossConfig) -> Tensor:
     assert x.laplace_scale is not None
     return laplace_log(x.depth, x.gt_depth, x.laplace_scale, min_log_scale=config.min_log_scale_log)
@@ -400,7 +408,10 @@ def resize_gt(gt_depth: Tensor, size: tuple[int, int]) -> Tensor:  # [B, 1, H, W
 def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
     size = x.batch.working_size  # the integrator's grid is that of the working size
     gt_depth = x.gt_depth if size is None else resize_gt(x.gt_depth, size)
-    return gradient_l1([gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients], gt_depth)
+    gradients = [gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients]
+    if not gradients:
+        raise ConfigError("This network has no integrator: set loss.weights.gradient_l1 to 0.")
+    return gradient_l1(gradients, gt_depth, max_depth=config.max_depth, space=config.gradient_space)
 
 
 def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
@@ -441,6 +452,7 @@ LOSSES = (
     Loss("l1_init", lambda x, c: l1(x.depth_init, x.gt_depth, max_depth=c.max_depth), 1.0),
     Loss("l1_log", lambda x, c: l1_log(x.depth, x.gt_depth), is_relative=True),
     Loss("laplace", _laplace, 0.5, needs="laplace_scale"),
+    Loss("laplace_init", _laplace_init, needs="laplace_scale"),
     Loss("laplace_log", _laplace_log, needs="laplace_scale"),
     Loss("gradient_matching", _gradient_matching, 2.0),
     Loss("gradient_matching_log", _gradient_matching_log, is_relative=True),
@@ -459,6 +471,7 @@ class LossConfig(Settings):
     min_log_scale: float = -2.0  # laplace
     min_log_scale_log: float = -7.0  # laplace_log
     matching_scales: int = 4
+    gradient_space: str = "log"  # gradient_l1: "log" or "linear", as the network integrates
     noise_tolerance: float = 0.1  # log depth: a larger error makes a measurement an outlier
     relative: float = 0.0  # floor of `relative_weight`; 0 = all images count alike
 
@@ -467,6 +480,8 @@ class LossConfig(Settings):
         unknown = sorted(set(self.weights) - set(names))
         if unknown:
             raise ConfigError(f"There is no loss {unknown[0]!r}: choose one of {', '.join(names)}.")
+        if self.gradient_space not in ("log", "linear"):
+            raise ConfigError(f"loss.gradient_space is log or linear, not {self.gradient_space!r}.")
 
     def weight(self, loss: Loss) -> float:
         return self.weights.get(loss.name, loss.weight)

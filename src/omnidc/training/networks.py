@@ -15,10 +15,10 @@ from omnidc.errors import CheckpointError, ConfigError
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
-from omnidc.network.config import PaperConfig
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.legacy import compact as legacy
-from omnidc.network.paper import PaperNetwork
+from omnidc.network.paper.config import PaperConfig
+from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.encoder import resolve_encoder
 

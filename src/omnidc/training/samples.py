@@ -58,6 +58,7 @@ class Samples(Dataset[Batch]):
         self.min_points = data.min_points
         self.max_edge_fraction = data.max_edge_fraction
         self.range_limit = data.range_limit
+        self.unit_median = data.unit_median
         self.pattern: Pattern = parse(data.pattern, noise=data.noise or None)
 
     def __getitem__(self, request: Request) -> Batch:
@@ -88,6 +89,8 @@ class Samples(Dataset[Batch]):
         if self.range_limit:
             gt_depth[gt_depth < gt_depth.max() / self.range_limit] = 0
         gt_depth = compress_log_depth(gt_depth, self.augment, rng)
+        if self.unit_median and (gt_depth > 0).any():
+            gt_depth = gt_depth / np.median(gt_depth[gt_depth > 0])
         if self.max_edge_fraction < 1 and depth_edges(gt_depth).mean() > self.max_edge_fraction:
             return None
         measured = self.pattern(gt_depth, view.image, rng)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from omnidc.evaluation.baselines.bilateral import bilateral
 from omnidc.evaluation.baselines.integration import edge_aware, harmonic
 from omnidc.evaluation.baselines.interpolation import idw, linear, nearest
-from omnidc.evaluation.baselines.morphology import morphology
+from omnidc.evaluation.baselines.morphology import ip_basic, morphology
 from omnidc.evaluation.sample import Method
 
 BASELINES: Mapping[str, Method] = {
@@ -15,6 +15,7 @@ BASELINES: Mapping[str, Method] = {
     "linear": linear,
     "idw": idw,
     "morphology": morphology,
+    "ip-basic": ip_basic,
     "bilateral": bilateral,
     "harmonic": harmonic,
     "edge-aware": edge_aware,

@@ -1,0 +1,215 @@
+"""The paper's ablations (its Tables 4 and i) at the scale of two CPU cores: one narrow network, twelve variants.
+
+    python benchmarks/paper_ablations.py --data scenes=FRAMES --out DIR [--seeds 3] [--steps 400] [--jobs 2]
+    python benchmarks/paper_ablations.py --out DIR --table          # print what is there so far
+
+Every run trains the paper's network at an eighth of its width (1.5 M parameters) from nothing, on crops of 96×128 that
+are scaled to a median depth of 1 as the paper does, with the same frames in the same order and for as many steps; only
+the named thing differs. It is judged on held-out scenes at full size, in units of the median: at SIFT points (for the
+paper's ETH3D-SfM) and with 64 laser lines (for its KITTI). One thread a run; 36 runs of at most ten CPU-minutes. A run
+that is there is not made again and one that was interrupted goes on, so that the command may be stopped and repeated.
+The steps are few: differences between variants say something, levels do not compare with the paper's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from omnidc.evaluation.metrics import depth_metrics, mean_scores
+from omnidc.io.files import atomic_path
+from omnidc.network.checkpoint import load_network
+from omnidc.patterns import parse
+from omnidc.pipeline import DepthCompleter
+from omnidc.training.config import load_config
+from omnidc.training.data import open_source
+from omnidc.training.trainer import train
+
+CROP = [96, 128]
+WIDTH = 0.125
+BATCH = 8
+VAL_FRACTION = 0.05  # of the scenes
+VAL_FRAMES = 24
+COLUMNS = {"sift": ("rmse", "rel"), "lidar-64": ("rmse", "mae")}  # pattern: scores, as in the paper's Table 4
+RANDOM = "100~2000"
+SYNTHETIC = "0.5*100~2000 + 0.25*sift + 0.25*lidar(baseline=none)"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row: the paper's heading, its name, and what differs from the whole method, by section of the preset."""
+
+    group: str
+    name: str
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def network(**options: Any) -> dict[str, Any]:
+    return {"network": {"options": options}}
+
+
+def losses(*names: str) -> dict[str, Any]:
+    """Only these of the paper's three losses; the auxiliary ones (gradients, input confidence) stay."""
+    weights = {"l1": 1.0, "l1_init": 1.0, "laplace": 0.5, "laplace_init": 0.5, "gradient_matching": 2.0}
+    used = tuple(f"{name}{end}" for name in names for end in ("", "_init"))
+    return {"loss": {"weights": {name: weight if name in used else 0.0 for name, weight in weights.items()}}}
+
+
+WHOLE = "whole method"
+VARIANTS = (
+    Variant("", WHOLE),
+    Variant("multi-resolution integrator", "R = 1", network(resolutions=1)),
+    Variant("multi-resolution integrator", "R = 1, 2", network(resolutions=2)),
+    Variant("losses", "L1", losses("l1")),
+    Variant("losses", "L1 + Laplace", losses("l1", "laplace")),
+    Variant("losses", "L1 + gradient matching", losses("l1", "gradient_matching")),
+    Variant("losses", "Laplace", losses("laplace")),
+    Variant("losses", "Laplace + gradient matching", losses("laplace", "gradient_matching")),
+    Variant(
+        "depth space",
+        "linear",
+        {**network(space="linear", gradient_limit=10.0), "loss": {"gradient_space": "linear"}},
+    ),
+    Variant("depth space", "log", network(space="log")),
+    Variant("training pattern", "random", {"data": {"pattern": RANDOM, "noise": ""}}),
+    Variant("training pattern", "random + synthetic", {"data": {"pattern": SYNTHETIC, "noise": ""}}),
+)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = merge(result[key], value) if both else value
+    return result
+
+
+def run_one(variant: Variant, seed: int, steps: int, sources: dict[str, str], out: Path) -> dict[str, Any]:
+    """Train one variant with one seed, or go on with it, and return its scores."""
+    torch.set_num_threads(1)
+    folder = out / "runs" / f"{''.join(c if c.isalnum() else '_' for c in variant.name)}-{seed}"
+    tables: dict[str, Any] = {
+        "network": {"options": {"width": WIDTH}},
+        "data": {
+            "sources": sources,
+            "mix": "size",
+            "epoch_size": 0,
+            "sizes": [CROP],
+            "min_points": 5,  # a hundred points a full image are few on a crop
+            "workers": 0,
+            "val_fraction": VAL_FRACTION,
+        },
+        "optimizer": {"batch": BATCH},
+        "schedule": {"epochs": 0, "steps": steps},
+        "validation": {"frames": 1, "patterns": ["0.7%"], "every_epochs": 0, "pictures": 0},
+        # channels_last: with so few channels, the backward pass of torch 2.13 corrupts memory and the process dies.
+        "runtime": {"device": "cpu", "channels_last": False, "threads": 1, "processes": 1, "checkpoint_minutes": 1.0},
+    }
+    config = load_config("paper", None, [f"seed={seed}"], **merge(tables, variant.tables))
+    before = time.process_time()
+    train(config, folder, quiet=True)
+    seconds = time.process_time() - before
+    scores = judge(folder / "last.safetensors", sources)
+    return {
+        "name": variant.name,
+        "seed": seed,
+        "steps": steps,
+        "cpu_minutes": seconds / 60,
+        "parameters": sum(p.numel() for p in load_network(folder / "last.safetensors").parameters()),
+        "scores": scores,
+    }
+
+
+def judge(file: Path, sources: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Mean scores by pattern on the held-out frames, their depths divided by their median."""
+    completer = DepthCompleter(load_network(file))
+    rows: dict[str, list[dict[str, float]]] = {pattern: [] for pattern in COLUMNS}
+    for name, folder in sources.items():
+        held_out = open_source(name, folder).split(VAL_FRACTION)[1]
+        for index in np.linspace(0, len(held_out) - 1, VAL_FRAMES).astype(int):
+            frame = held_out[int(index)]
+            if frame.depth is None or not (frame.depth > 0).any():
+                continue
+            truth = (frame.depth / np.median(frame.depth[frame.depth > 0])).astype(np.float32)
+            for pattern in COLUMNS:
+                rng = np.random.default_rng(zlib.crc32(f"{frame.name}|{pattern}".encode()))
+                sparse = np.ascontiguousarray(parse(pattern)(truth, frame.image, rng).sparse, np.float32)
+                rows[pattern].append(depth_metrics(completer.complete(frame.image, sparse).depth, truth))
+    return {pattern: mean_scores(values) for pattern, values in rows.items()}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown in the paper's columns, mean ± standard deviation over the seeds."""
+    heads = [f"{pattern} {score.upper()}" for pattern, scores in COLUMNS.items() for score in scores]
+    lines = [f"| | variant | runs | {' | '.join(heads)} | CPU min |", "|---|---|---:|" + "---:|" * (len(heads) + 1)]
+    for variant in VARIANTS:
+        own = [result for result in results if result["name"] == variant.name]
+        if not own:
+            continue
+        cells = []
+        for pattern, scores in COLUMNS.items():
+            for score in scores:
+                values = [result["scores"][pattern][score] for result in own]
+                cells.append(f"{mean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else ""))
+        minutes = mean(result["cpu_minutes"] for result in own)
+        lines.append(f"| {variant.group} | {variant.name} | {len(own)} | {' | '.join(cells)} | {minutes:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", action="append", metavar="NAME=FOLDER", help="frames of omnidc scenes; repeatable")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--only", action="append", help="name of a variant; repeatable")
+    parser.add_argument("--table", action="store_true", help="print the results and do nothing else")
+    options = parser.parse_args()
+    path = options.out / "results.jsonl"
+    results = read(path)
+    if not options.table:
+        if not options.data or not all("=" in entry for entry in options.data):
+            parser.error("give --data NAME=FOLDER, or --table")
+        names = [variant.name for variant in VARIANTS]
+        unknown = [name for name in options.only or () if name not in names]
+        if unknown:
+            parser.error(f"there is no variant {unknown[0]!r}: choose from {', '.join(names)}")
+        sources = dict(entry.split("=", 1) for entry in options.data)
+        chosen = [variant for variant in VARIANTS if not options.only or variant.name in options.only]
+        done = {(result["name"], result["seed"]) for result in results}
+        # seed by seed: an unfinished table has all variants
+        todo = [(v, seed) for seed in range(options.seeds) for v in chosen if (v.name, seed) not in done]
+        options.out.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(options.jobs, mp_context=context) as pool, tqdm(total=len(todo), unit="run") as bar:
+            waiting = [pool.submit(run_one, v, seed, options.steps, sources, options.out) for v, seed in todo]
+            for one in waiting:
+                results.append(one.result())
+                with atomic_path(path) as temporary:
+                    temporary.write_text("".join(json.dumps(result) + "\n" for result in results), encoding="utf-8")
+                bar.update()
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
