@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate.energy import add_pairs
+from omnidc.network.normalize import EMPTY
 
 CELL = 2  # pixels; of each cell two candidates are judged
 BLOCK = 4  # pixels; the grid of the moments
@@ -59,7 +60,7 @@ class OutlierClassifier(nn.Module):
     ) -> Tensor:
         near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
         far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
-        measured = torch.isfinite(near)
+        measured = near < EMPTY
         near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
         given = torch.cat([measured, far > near], dim=1).to(z.dtype)  # the same measurement is no candidate twice
         logit = self.classify(torch.cat([near, far], dim=1), given)
