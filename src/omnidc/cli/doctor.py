@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from omnidc.diagnose import Diagnosis
+    from omnidc.diagnose.holdout import NamedCompleter
     from omnidc.frame import Frame
     from omnidc.io.calibration import Calibration
-    from omnidc.pipeline import DepthCompleter
 
 SCANS = (".bin", ".pcd", ".ply", ".las", ".laz")
 
@@ -147,7 +147,7 @@ def _read(
 
 
 def _diagnose(
-    frame: Frame, completer: DepthCompleter | None, folds: int, scan: Any, speed: float | None, quiet: bool
+    frame: Frame, completer: NamedCompleter | None, folds: int, scan: Any, speed: float | None, quiet: bool
 ) -> Diagnosis:
     from tqdm import tqdm
 
@@ -161,13 +161,14 @@ def _step(bar: Any) -> None:
     bar.update(1)
 
 
-def _write_best(path: Path, frame: Frame, completer: DepthCompleter | None, result: Diagnosis) -> str:
+def _write_best(path: Path, frame: Frame, completer: NamedCompleter | None, result: Diagnosis) -> str:
     from omnidc import diagnose
     from omnidc.errors import InputError
+    from omnidc.pipeline import CompleteOptions
 
     if result.errors is None or completer is None:
         raise InputError("--best needs fold errors: there are too few points to hide some of them.")
-    completion = completer.complete(frame)
+    completion = completer.complete(frame, CompleteOptions())
     diagnose.best(completion, result.errors.points).save(path)
     return f"wrote {path}"
 

@@ -14,8 +14,9 @@ from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
+    from omnidc.diagnose.holdout import NamedCompleter
     from omnidc.frame import Frame, FrameSource, LazyFrames
-    from omnidc.pipeline import Completion, DepthCompleter, Sink
+    from omnidc.pipeline import Completion, Sink
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
@@ -128,7 +129,7 @@ def complete_all(
 class Printer(RunListener):
     """Prints what a run does, under a bar where there are several frames."""
 
-    def __init__(self, doctor: DepthCompleter | None = None) -> None:
+    def __init__(self, doctor: NamedCompleter | None = None) -> None:
         self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd
