@@ -16,7 +16,8 @@ COMPLETING = ("complete", "colmap", "lidar", "rgbd", "radar", "bag")
 # Where the command's own folder, or the sensor's clock, is the default; `complete` takes files and folders.
 OWN_DEFAULT = {"--output", "--max-time-diff"}
 OWN_KIND = {("complete", "--output")}
-OTHER_TYPES = {"--output", "--data"}  # a file or a folder; the folder of one dataset, or the names of several
+# A file or a folder; the folder of one dataset, or the names of several; the width of a splat, or an export's HxW.
+OTHER_TYPES = {"--output", "--data", "--size"}
 
 
 @dataclass(frozen=True)

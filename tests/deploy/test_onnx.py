@@ -197,3 +197,22 @@ def test_runtime_that_does_not_fit_the_file_is_refused(model: Path) -> None:
 def test_metadata_survives_the_file(model: Path) -> None:
     info = OnnxCompleter(model).info
     assert info == ModelInfo("stand-in", DIVISOR, max_side=200, license="Apache-2.0")
+
+
+@pytest.mark.slow
+def test_exported_compact_network_equals_torch(tmp_path: Path) -> None:
+    from omnidc.network.compact import CompactNetwork
+
+    torch.manual_seed(0)
+    network = CompactNetwork().eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter) if parameter.ndim > 1 else 0)
+    report = export_network(network, tmp_path / "compact.onnx", iterations=8)
+    session = OnnxCompleter(report.path).session
+    for height, width in [(64, 96), (128, 160), (96, 256), (224, 64), (256, 320)]:
+        image, sparse = torch.rand(1, 3, height, width), (torch.rand(1, 1, height, width) < 0.02) * 2.0
+        with torch.inference_mode():
+            expected = network(image, sparse).depth.numpy()
+        depth = session.run(["depth"], {"image": image.numpy(), "sparse": sparse.numpy()})[0]
+        assert (np.abs(depth / expected - 1) < 1e-3).mean() >= 0.999

@@ -99,7 +99,7 @@ def test_ros2_node_with_restarted_publisher_answers(tmp_path: Path, processes: P
 @pytest.mark.slow
 def test_ros2_node_for_a_minute_with_depth_images(tmp_path: Path, processes: Processes) -> None:
     bag = write_bag(tmp_path / "a", False, with_cloud=False, depth=True)
-    result, log = run_graph(processes, bag, 60.0, "--depth", "/depth/image_rect_raw")
+    result, log = run_graph(processes, bag, 60.0, "--depth-topic", "/depth/image_rect_raw")
     result["median"] += 2.0  # the depth image lies at 3 m
     check(result, 60.0)
     assert "frames/s" in log

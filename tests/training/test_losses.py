@@ -236,6 +236,26 @@ def test_laplace_init_is_laplace_of_the_depth_before_refinement() -> None:
     assert terms["laplace_init"] != terms["laplace"]
 
 
+def test_gradient_space_of_the_configuration_is_used() -> None:
+    leaves = make_leaves()
+    truth = with_holes(depths(2, 1, 12, 20))
+    weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"gradient_l1": 1.0}
+    median = losses.masked_median(truth)
+    for space in ("log", "linear"):
+        terms = total(make_prediction(leaves), truth, truth, LossConfig(weights, gradient_space=space))
+        expected = losses.gradient_l1([leaves["g0"], leaves["g1"]], truth / median, space=space).mean()
+        torch.testing.assert_close(terms["gradient_l1"], expected)
+
+
+def test_network_without_integrator_has_no_gradient_loss() -> None:
+    leaves = make_leaves()
+    prediction = make_prediction(leaves)
+    prediction.fields.gradients = ()
+    truth = with_holes(depths(2, 1, 12, 20))
+    with pytest.raises(ConfigError, match="no integrator"):
+        total(prediction, truth, truth, LossConfig())
+
+
 def test_unknown_gradient_space_is_a_sentence() -> None:
     with pytest.raises(ConfigError, match="gradient_space"):
         LossConfig(gradient_space="cubic")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from omnidc.diagnose import Diagnosis
-    from omnidc.diagnose.holdout import NamedCompleter
     from omnidc.frame import Frame
     from omnidc.io.calibration import Calibration
+    from omnidc.pipeline.source import NamedCompleter
 
 SCANS = (".bin", ".pcd", ".ply", ".las", ".laz")
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from omnidc.cli.models import ModelOption
+
 
 def register(app: typer.Typer) -> None:
     app.command("export")(export)
@@ -16,7 +18,7 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, ending in .onnx.")] = Path(
         "model.onnx"
     ),
-    model: Annotated[str, typer.Option("--model", "-m", help="A bundled model or a checkpoint file.")] = "compact",
+    model: ModelOption = None,
     size: Annotated[str | None, typer.Option(metavar="HxW", help="The only size it will take; default: any.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of the solver; default: the model's.")] = None,
 ) -> None:
@@ -33,5 +35,7 @@ def export(
         if len(words) != 2 or not all(word.isdecimal() for word in words):
             raise ConfigError(f"--size is HEIGHTxWIDTH such as 480x640, not {size!r}.")
         fixed = (int(words[0]), int(words[1]))
-    report = export_network(load(model, "cpu").network, output, iterations, ExportOptions(fixed, "torchscript"))
+    report = export_network(
+        load(model or "compact", "cpu").network, output, iterations, ExportOptions(fixed, "torchscript")
+    )
     typer.echo(f"wrote {report.path}: {report.nodes} nodes, {report.megabytes:.1f} MB, in {report.seconds:.0f} s")

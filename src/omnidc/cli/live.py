@@ -24,16 +24,14 @@ def live(
         list[Path] | None,
         typer.Option("--output", "-o", help="Folder of depth files, or a video (.mp4, .avi) of colored depth."),
     ] = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", help="Files of an output folder: npy, png (mm), exr.")
-    ] = "npy",
+    depth_format: Annotated[str, typer.Option(help="Files of an output folder: npy, png (mm), exr.")] = "npy",
     serve: Annotated[int | None, typer.Option(metavar="PORT", help="Show it on a page at this local port.")] = None,
     intrinsics: Annotated[
         tuple[float, float, float, float] | None, typer.Option(metavar="FX FY CX CY", help="Camera in pixels.")
     ] = None,
     depth_scale: Annotated[
-        float | None, typer.Option(help="What stored depth is divided by; default: guessed.")
-    ] = None,
+        str, typer.Option(help="What stored depth is divided by: auto, 1, 100, 256, 1000, 5000 …")
+    ] = "auto",
     max_long_side: Annotated[int | None, typer.Option(help="Compute larger images at this size.")] = None,
     frames: Annotated[int | None, typer.Option(help="Stop after so many frames.")] = None,
     timing: Annotated[Path | None, typer.Option(help="Write the time of each frame by stage here (json).")] = None,
@@ -41,6 +39,7 @@ def live(
     device: DeviceOption = "auto",
 ) -> None:
     """Complete depth continuously; print frames per second, latency and the time by stage."""
+    from omnidc.cli.complete import parse_depth_scale
     from omnidc.deploy.live import (
         FolderOutput,
         LiveOutput,
@@ -53,18 +52,18 @@ def live(
     from omnidc.errors import ConfigError
     from omnidc.pipeline.options import CompleteOptions
 
-    if format not in ("npy", "png", "exr"):
-        raise ConfigError(f"--format is npy, png or exr, not {format!r}.")
+    if depth_format not in ("npy", "png", "exr"):
+        raise ConfigError(f"--depth-format is npy, png or exr, not {depth_format!r}.")
     options = CompleteOptions(max_long_side=max_long_side)
     completer = load_model(model, device)
     outputs: list[LiveOutput] = [
-        VideoOutput(path) if path.suffix else FolderOutput(path, format) for path in output or ()
+        VideoOutput(path) if path.suffix else FolderOutput(path, depth_format) for path in output or ()
     ]
     if serve is not None:
         page = PageOutput(serve)
         outputs.append(page)
         typer.echo(f"showing at {page.url}")
-    stream = live_frames(source, sparse, intrinsics, depth_scale)
+    stream = live_frames(source, sparse, intrinsics, parse_depth_scale(depth_scale))
     measured = run_live(stream, completer, outputs, typer.echo, options, max_frames=frames)
     if not measured.frames:
         raise ConfigError(f"{source} gave no frame.")

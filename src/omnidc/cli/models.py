@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 if TYPE_CHECKING:
-    from omnidc.deploy.runtime import OnnxCompleter
     from omnidc.pipeline import DepthCompleter
 
 MODEL_HELP = '"compact" (bundled), "harmonic" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
@@ -15,7 +14,7 @@ ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HEL
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
 
-def load_model(model: str | None, device: str) -> DepthCompleter | OnnxCompleter:
+def load_model(model: str | None, device: str) -> DepthCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 
@@ -26,4 +25,4 @@ def load_model(model: str | None, device: str) -> DepthCompleter | OnnxCompleter
             "(--model harmonic): smooth depth through the points, blind to the photograph.",
             err=True,
         )
-    return load(name, device)
+    return cast("DepthCompleter", load(name, device))  # an OnnxCompleter has the same calls

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 def ros2(
     image: Annotated[str, typer.Option(help="Image topic, rectified unless --distorted.")] = "/camera/image_rect",
     info: Annotated[str | None, typer.Option(help="CameraInfo topic; default: camera_info beside the image.")] = None,
-    depth: Annotated[str | None, typer.Option(help="Sparse depth image topic (16UC1 or 32FC1).")] = None,
+    depth_topic: Annotated[str | None, typer.Option(help="Sparse depth image topic (16UC1 or 32FC1).")] = None,
     depth_info: Annotated[
         str | None, typer.Option(help="Its CameraInfo, where it is not aligned; default: camera_info beside it.")
     ] = None,
@@ -28,7 +28,7 @@ def ros2(
     ] = None,
     max_time_diff: Annotated[float, typer.Option(help="Largest gap between image and measurements, seconds.")] = 0.05,
     rate: Annotated[float | None, typer.Option(help="Compute at most so many frames per second.")] = None,
-    sky: Annotated[str, typer.Option(help='Depth of the sky: "inf" or "depth" (as computed).')] = "inf",
+    sky_depth: Annotated[str, typer.Option(help='Depth of the sky: "inf" or "depth" (as computed).')] = "inf",
     distorted: Annotated[bool, typer.Option("--distorted", help="Undistort the images by their CameraInfo.")] = False,
     seconds: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
     frames: Annotated[int | None, typer.Option(help="Stop after so many frames.")] = None,
@@ -43,13 +43,13 @@ def ros2(
     def beside(topic: str) -> str:
         return f"{topic.rsplit('/', 1)[0]}/camera_info"
 
-    if depth_info is None and depth is not None:
-        depth_info = beside(depth)
-    topics = Topics(image, info or beside(image), depth, depth_info, cloud, output)
-    options = CoreOptions(max_time_diff, rate, sky, rectified=not distorted)  # type: ignore[arg-type]
+    if depth_info is None and depth_topic is not None:
+        depth_info = beside(depth_topic)
+    topics = Topics(image, info or beside(image), depth_topic, depth_info, cloud, output)
+    options = CoreOptions(max_time_diff, rate, sky_depth, rectified=not distorted)  # type: ignore[arg-type]
     given = os.environ.get("ROS_DOMAIN_ID", "0") if domain is None else str(domain)
     if not given.isdigit() or int(given) > 232:
         raise ConfigError(f"The DDS domain is a number from 0 to 232, not {given!r}; check ROS_DOMAIN_ID.")
     node = DdsNode(load_model(model, device), topics, options, int(given))
-    typer.echo(f"listening to {image} and {depth or cloud} in domain {given}; publishing {output}/depth")
+    typer.echo(f"listening to {image} and {depth_topic or cloud} in domain {given}; publishing {output}/depth")
     node.spin(typer.echo, seconds, frames)

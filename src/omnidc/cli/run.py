@@ -14,9 +14,9 @@ from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
-    from omnidc.diagnose.holdout import NamedCompleter
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline.source import NamedCompleter
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network

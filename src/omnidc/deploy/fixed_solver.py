@@ -40,6 +40,11 @@ def from_below(x: Tensor) -> Tensor:
     return F.pad(x, (0, 0, -1, 1))
 
 
+def components(maps: Tensor) -> tuple[Tensor, Tensor]:  # [B, 2, h, w]
+    """x and y."""
+    return maps[:, :1], maps[:, 1:]
+
+
 def divergence(fx: Tensor, fy: Tensor) -> Tensor:
     """∇ᵀ f."""
     return fx - from_right(fx) + fy - from_below(fy)
@@ -79,13 +84,13 @@ def apply(anchor: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
 
 
 def _laplacian(x: Tensor, edges: Tensor) -> Tensor:
-    wx, wy = edges.split(1, dim=1)
+    wx, wy = components(edges)
     return divergence(wx * (x - from_left(x)), wy * (x - from_above(x)))
 
 
 def degree(edges: Tensor) -> Tensor:
     """Sum of the weights of each cell's edges."""
-    wx, wy = edges.split(1, dim=1)
+    wx, wy = components(edges)
     return wx + from_right(wx) + wy + from_below(wy)
 
 
@@ -103,7 +108,7 @@ def _smoother(anchor: Tensor, edges: Sequence[Tensor]) -> Tensor:
 def coarsen(anchor: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
     """The grid, and anchor and edges of the one of half its size; height and width are even."""
     batch, _, height, width = anchor.shape
-    wx, wy = edges[0].split(1, dim=1)
+    wx, wy = components(edges[0])
     x_share = _neighbor_share(wx, from_right(wx), anchor, -1)
     y_share = _neighbor_share(wy, from_below(wy), anchor, -2)
 
@@ -206,9 +211,9 @@ def integrate_fixed(
 ) -> tuple[Tensor, Tensor]:
     """Return log depth [B, 1, h, w] and the relative residual [B]; 2^levels divides h and w, and levels ≥ R − 1."""
     edges = tuple(torch.cat([F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))], 1) for w in weights)
-    flow = divergence(*(edges[-1] * gradients[-1]).split(1, dim=1))
+    flow = divergence(*components(edges[-1] * gradients[-1]))
     for level in range(len(edges) - 2, -1, -1):
-        flow = spread(flow) + divergence(*(edges[level] * gradients[level]).split(1, dim=1))
+        flow = spread(flow) + divergence(*components(edges[level] * gradients[level]))
     mean_edge = edges[0].mean((1, 2, 3), keepdim=True) * 2
     floating = (anchor.sum((1, 2, 3), keepdim=True) <= 1e-6 * mean_edge).to(anchor)
 

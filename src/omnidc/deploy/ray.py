@@ -17,9 +17,10 @@ import numpy as np
 from omnidc.deploy.ray_options import RayOptions
 from omnidc.errors import ConfigError, FileError, MissingExtraError, OmnidcError
 from omnidc.frame import FrameSource
+from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.sinks import Sink
-from omnidc.pipeline.source import RunListener, RunReport, SilentListener, SinkError
+from omnidc.pipeline.source import RunReport, SinkError
 
 MAX_BLOCKS = 4096  # Ray keeps a record of each block
 
@@ -72,7 +73,7 @@ def complete_with_ray(
         import ray.data
     except ImportError as error:
         raise MissingExtraError("ray", "ray", "Running on a Ray cluster") from error
-    options, chosen, listener = options or CompleteOptions(), ray_options or RayOptions(), listener or SilentListener()
+    options, chosen, listener = options or CompleteOptions(), ray_options or RayOptions(), listener or RunListener()
     report = RunReport(list(source.names))
     todo = sink.missing(source.names)
     listener.begin(len(report.names), len(todo))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from omnidc.diagnose.calibration import CALIBRATION, check_calibration
 from omnidc.diagnose.camera import CAMERA, RAY, check_camera, check_ray
 from omnidc.diagnose.edges import contours, depth_edges_between
 from omnidc.diagnose.folds import FOLDS, MIN_POINTS, block_folds
-from omnidc.diagnose.holdout import Comparison, HiddenPoints, NamedCompleter, Score, compare, measure
+from omnidc.diagnose.holdout import Comparison, HiddenPoints, Score, compare, measure
 from omnidc.diagnose.mixing import Coverage, Mixture, cross_fitted, fit_coverage, fit_mixture
 from omnidc.diagnose.orientation import MIRRORED, SWAPPED, check_mirrored, check_swapped
 from omnidc.diagnose.points import OUTLIERS, RETURNS, SKY, check_outliers, check_returns, check_scan_returns, check_sky
@@ -23,6 +24,9 @@ from omnidc.diagnose.sky import sky_mask
 from omnidc.diagnose.verdict import Finding, Verdict
 from omnidc.errors import InputError
 from omnidc.frame import Frame, Unit
+
+if TYPE_CHECKING:
+    from omnidc.pipeline.source import NamedCompleter
 
 SEED = 0
 CHECKS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +15,12 @@ from omnidc.errors import InputError
 
 if TYPE_CHECKING:
     from omnidc.frame import Frame
-    from omnidc.pipeline import CompleteOptions, Completion
+    from omnidc.pipeline.source import NamedCompleter
 
 Values = npt.NDArray[np.float64]
 DISTANCE_BINS = 4
 MIN_BIN = 30  # hidden points below which a row of a table is left out
 BOOTSTRAPS = 400
-
-
-class NamedCompleter(Protocol):
-    """What the doctor needs of a completer."""
-
-    name: str
-
-    def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion: ...
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def solve(
     scale = torch.where(null, 1, norm)
     relative = _dot(r, r).sqrt() / scale
     history = [relative.flatten()]
-    iterations = torch.zeros(batch, dtype=torch.int64, device=b.device)
+    counts = torch.zeros(batch, dtype=torch.int64, device=b.device)
     active = relative > (rtol if xtol is None else 0.0)
     if bool(active.any()):
         z = project(M(r))
@@ -133,7 +133,7 @@ def solve(
         r.addcmul_(step, Ap, value=-1)
         if loose is not None:
             r = project(r)
-        iterations += active.flatten()
+        counts += active.flatten()
         relative = torch.where(active, _dot(r, r).sqrt() / scale, relative)
         history.append(relative.flatten())
         if callback is not None:
@@ -151,7 +151,7 @@ def solve(
     if loose is not None:
         x = project(x)
 
-    info = SolveInfo(iterations, torch.stack(history), ~active.flatten(), fixed)
+    info = SolveInfo(counts, torch.stack(history), ~active.flatten(), fixed)
     if bool(active.any()) and on_failure != "ignore":
         worst = float(relative[active].max())
         wanted = f"rtol {rtol:.0e}" if xtol is None else f"xtol {xtol:.0e}"

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import add_pairs, differences, join_edges, pool
-from omnidc.integrate.exportable import integrate_fixed
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, log_of_valid, normalization, pad_to_multiple
@@ -136,7 +135,7 @@ class CompactNetwork(DepthNetwork):
         judged = torch.cat([confidence, weight], dim=1)[..., :height, :width]
         if judged.shape[-2:] != image.shape[-2:]:
             judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest-exact")
-        confidence, weight = (judged * given).split(1, dim=1)
+        confidence, weight = (judged * given).chunk(2, dim=1)
         anchor = given if keep_input else weight * torch.sigmoid(to_output(pull))
         distance = pixel_color_distance(image)
         affinity = (to_output(guide) - F.softplus(self.affinity_color) * distance).softmax(dim=1)
@@ -184,21 +183,16 @@ class CompactNetwork(DepthNetwork):
         sums = torch.cat([weight, weight * measured], dim=1)
         for _ in range(self.config.cell // 2):
             sums = add_pairs(add_pairs(sums, -2), -1)
-        total, product = sums.split(1, dim=1)
+        total, product = sums.chunk(2, dim=1)
         mean = product / (total + 1e-6)
         start = guess.log_depth if self.config.cell == 2 else pool(guess.log_depth, 1)
-        if torch.compiler.is_exporting():
-            n = self.config.iterations
-            x, residual = integrate_fixed(gradients, mean, self.log_alpha.exp() * total, weights, start, n)
-            known = torch.ones_like(residual, dtype=torch.bool)
-            return x, SolveInfo(torch.full_like(residual, n, dtype=torch.int64), residual[None], known, known)
         return self._solve(gradients, mean, total, weights, start.detach())
 
     def _solve(
         self,
         gradients: tuple[Tensor, ...],
         mean: Tensor,  # [B, 1, h, w], log depth of the measurements of each cell
-        total: Tensor,  # [B, 1, h, w], their odds
+        total: Tensor,  # [B, 1, h, w], sum of their weights
         weights: tuple[Tensor, ...],
         start: Tensor,  # [B, 1, h, w]
     ) -> tuple[Tensor, SolveInfo]:

@@ -105,7 +105,7 @@ class StagedNetwork(DepthNetwork):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return depth, depth_init and scale at full resolution, all relative to the median."""
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement

@@ -13,6 +13,7 @@ from omnidc.errors import ConfigError
 IMAGENET_MEAN = (0.485, 0.456, 0.406)  # RGB in [0, 1]
 IMAGENET_STD = (0.229, 0.224, 0.225)
 NORM_CELL = 8  # pixels
+EMPTY = 1e30  # depths are below: onnxruntime's maximum of nothing but −∞ is the lowest float, so `isfinite` fails there
 NORM_TAIL = 0.15  # share of the measurements beyond each of the two quantiles: outliers do not reach them
 NORM_WIDTH = 2.0729  # distance of these quantiles of a normal distribution, in standard deviations
 PRIOR_LOG_STD = 0.4  # of log depth: spread of a scene without measurements
@@ -98,7 +99,7 @@ def downsample_sparse(
     """Return per `factor` × `factor` cell the nearest measurement (0 where there is none), and a mask of 0 and 1."""
     valid = sparse > 0
     nearest = -F.max_pool2d(torch.where(valid, -sparse, -torch.inf), factor)
-    mask = torch.isfinite(nearest)
+    mask = nearest < EMPTY
     return torch.where(mask, nearest, 0.0), mask.to(sparse.dtype)
 
 

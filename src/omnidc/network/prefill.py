@@ -52,7 +52,7 @@ def prefill(
     filled = (total[:, 1:] / (total[:, :1] + 1e-6)).expand_as(levels[-1][:, 1:])
     density = torch.zeros_like(filled)
     for level in range(LEVELS - 1, -1, -1):
-        n, s = levels[level].split(1, dim=1)
+        n, s = levels[level].chunk(2, dim=1)
         if level < LEVELS - 1:
             filled = upsample2x(filled)
             density = F.interpolate(density, scale_factor=2, mode="nearest")
@@ -61,11 +61,9 @@ def prefill(
         if level < DENSE_LEVELS:
             density = density + t / DENSE_LEVELS
     rows, columns = height // 2, width // 2
-    cropped = tuple(
-        (one[:, :1, : rows >> k, : columns >> k], one[:, 1:, : rows >> k, : columns >> k])
-        for k, one in enumerate(levels[:DENSE_LEVELS])
-    )
-    return Prefill(filled[..., :rows, :columns], density[..., :rows, :columns], cropped)
+    cropped = [one[..., : rows // 2**k, : columns // 2**k] for k, one in enumerate(levels[:DENSE_LEVELS])]
+    sums_of_levels = tuple((one[:, :1], one[:, 1:]) for one in cropped)
+    return Prefill(filled[..., :rows, :columns], density[..., :rows, :columns], sums_of_levels)
 
 
 def _diffuse(

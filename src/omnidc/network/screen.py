@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate.energy import add_pairs
+from omnidc.network.normalize import EMPTY
 
 CELL = 2  # pixels; of each cell two candidates are judged
 BLOCK = 4  # pixels; the grid of the moments
@@ -59,7 +60,7 @@ class OutlierClassifier(nn.Module):
     ) -> Tensor:
         near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
         far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
-        measured = torch.isfinite(near)
+        measured = near < EMPTY
         near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
         given = torch.cat([measured, far > near], dim=1).to(z.dtype)  # the same measurement is no candidate twice
         logit = self.classify(torch.cat([near, far], dim=1), given)
@@ -134,9 +135,9 @@ def _block_sums(z: Tensor, weight: Tensor) -> Tensor:  # [B, 8, h, w] → [B, 3,
 def _leave_one_out(z: Tensor, weight: Tensor, sums: Tensor, position: tuple[Tensor, Tensor], window: int) -> _Fit:
     """Fit a plane per cell of `window` blocks and its eight neighbors; see the module's equations."""
     x, y = position
-    n, s, q = sums.split(1, dim=1)
+    n, s, q = sums.chunk(3, dim=1)
     moments = torch.cat([n, n * x, n * y, s, n * x * x, n * x * y, n * y * y, s * x, s * y, q], dim=1)
-    total, *means = _window_sums(moments, window).split(1, dim=1)
+    total, *means = _window_sums(moments, window).chunk(10, dim=1)
     count = total.clamp_min(1e-3)
     mx, my, mz, xx, xy, yy, xz, yz, zz = (one / count for one in means)
     ridge = (window / WINDOWS[-1]) ** 2 / count  # of one measurement at a cell's distance: few leave the plane level
@@ -146,7 +147,7 @@ def _leave_one_out(z: Tensor, weight: Tensor, sums: Tensor, position: tuple[Tens
     gx, gy = (cxz * c - cyz * b) * inverse, (cyz * a - cxz * b) * inverse
     squares = (zz - mz * mz - gx * cxz - gy * cyz).clamp_min(0) * total  # Σ w r², and the ridge's part
     maps = torch.cat([mx, my, mz, gx, gy, a * inverse, b * inverse, c * inverse, count, total, squares], dim=1)
-    mx, my, mz, gx, gy, a, b, c, count, total, squares = _to_blocks(maps, window, z).split(1, dim=1)
+    mx, my, mz, gx, gy, a, b, c, count, total, squares = _to_blocks(maps, window, z).chunk(11, dim=1)
     dx, dy = x - mx, y - my
     plane = mz + gx * dx + gy * dy
     leverage = (1 + c * dx * dx - 2 * b * dx * dy + a * dy * dy) / count
@@ -167,7 +168,7 @@ def _side_features(z: Tensor, valid: Tensor, residual: Tensor) -> list[Tensor]:
     here = valid * beyond
     blocks = torch.stack([valid.sum(1), (valid * z).sum(1), here.sum(1), (here * z).sum(1)], dim=1)
     own = beyond.square() + (1 - beyond).square()
-    n, s, n_far, s_far = _to_blocks(_window_sums(blocks, SIDE_WINDOW), SIDE_WINDOW, z).split(1, dim=1)
+    n, s, n_far, s_far = _to_blocks(_window_sums(blocks, SIDE_WINDOW), SIDE_WINDOW, z).chunk(4, dim=1)
     count = (torch.lerp(n - n_far, n_far, beyond) - own).clamp_min(0)
     total = torch.lerp(s - s_far, s_far, beyond) - own * z
     distance = (z * count - total) / (count + 0.5)

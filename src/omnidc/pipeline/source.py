@@ -29,6 +29,12 @@ class Completer(Protocol):
     def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion: ...
 
 
+class NamedCompleter(Completer, Protocol):
+    """A completer that says which model it runs."""
+
+    name: str
+
+
 @dataclass
 class RunReport:
     """How a run ended."""

@@ -51,7 +51,8 @@ def decode_compressed_depth(
 
 def _decode_png(stream: bytes) -> npt.NDArray[np.uint16]:
     if len(stream) >= 24:  # the size is in the first chunk
-        check_pixels(*struct.unpack_from(">II", stream, 16), "A compressed depth image")
+        width, height = struct.unpack_from(">II", stream, 16)
+        check_pixels(width, height, "A compressed depth image")
     decoded = cv2.imdecode(np.frombuffer(stream, np.uint8), cv2.IMREAD_UNCHANGED)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 2:
         raise InputError("A compressed depth image holds no 16-bit PNG; record or publish it again.")

@@ -383,11 +383,6 @@ def _laplace_init(x: LossInputs, config: LossConfig) -> Tensor:
     return _laplace(replace(x, depth=x.depth_init), config)
 
 
-def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
-    gradients = [g.to(x.depth.dtype) for g in x.prediction.fields.gradients]
-    return gradient_l1(gradients, x.gt_depth, max_depth=config.max_depth, space=config.gradient_space)
-
-
 def _laplace_log(x: LossInputs, config: LossConfig) -> Tensor:
     assert x.laplace_scale is not None
     return laplace_log(x.depth, x.gt_depth, x.laplace_scale, min_log_scale=config.min_log_scale_log)
@@ -413,7 +408,10 @@ def resize_gt(gt_depth: Tensor, size: tuple[int, int]) -> Tensor:  # [B, 1, H, W
 def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
     size = x.batch.working_size  # the integrator's grid is that of the working size
     gt_depth = x.gt_depth if size is None else resize_gt(x.gt_depth, size)
-    return gradient_l1([gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients], gt_depth)
+    gradients = [gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients]
+    if not gradients:
+        raise ConfigError("This network has no integrator: set loss.weights.gradient_l1 to 0.")
+    return gradient_l1(gradients, gt_depth, max_depth=config.max_depth, space=config.gradient_space)
 
 
 def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:

@@ -17,8 +17,9 @@ from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
 from omnidc.pipeline.legacy.keep import draw_near, pass_through
 from omnidc.pipeline.legacy.sharpen import sharpen
 from omnidc.pipeline.legacy.tiles import AUTO_PIXELS, TILE, Output, run
+from omnidc.pipeline.maps import Maps, working_size
 from omnidc.pipeline.options import CompleteOptions, TileOption
-from omnidc.pipeline.runner import BATCH, Maps, working_size
+from omnidc.pipeline.runner import BATCH
 
 SHARPENED = 2  # times
 
