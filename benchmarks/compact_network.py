@@ -29,7 +29,7 @@ def measure(mode: str, height: int, width: int, threads: int) -> None:
     """One forward pass after a first one that warms up; called in a process of its own."""
     torch.set_num_threads(threads)
     network: DepthNetwork = network_with_random_weights() if mode == "paper" else load_network("compact")
-    network = network.eval().requires_grad_(False).optimise()
+    network = network.eval().requires_grad_(False).for_inference()
     image, sparse = scene(height, width)
     with torch.inference_mode():
         network(image, sparse)

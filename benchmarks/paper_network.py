@@ -57,7 +57,7 @@ def measure(mode: str, height: int, width: int, repeats: int, threads: int, out:
     torch.set_num_threads(threads)
     network = network_with_random_weights()
     if mode == "optimised":
-        network.optimise()
+        network.for_inference()
     image, sparse = scene(height, width)
     seconds = []
     context = torch.inference_mode() if mode == "optimised" else torch.no_grad()

@@ -76,7 +76,7 @@ def test_the_hugging_face_file_of_v11_loads_without_its_prior(weights: dict[str,
 def test_the_compact_network_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = CompactNetwork(CompactConfig(channels=(8, 8, 12, 18, 24), resolutions=2)).eval()
     save_network(network, tmp_path / "compact.safetensors")
-    monkeypatch.setitem(checkpoint.PACKAGED, "compact", tmp_path / "compact.safetensors")
+    monkeypatch.setitem(checkpoint.BUNDLED, "compact", tmp_path / "compact.safetensors")
     again = load_network("compact")
     assert again.config == network.config
     image, sparse = torch.rand(1, 3, 32, 32), torch.rand(1, 1, 32, 32)
@@ -147,7 +147,7 @@ def test_other_models_are_recognised(tmp_path: Path) -> None:
 def test_a_missing_file_and_a_missing_bundled_model_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckpointError, match=r"no checkpoint .*nowhere.pt"):
         load_network(tmp_path / "nowhere.pt")
-    monkeypatch.setitem(checkpoint.PACKAGED, "compact", tmp_path / "compact.safetensors")
+    monkeypatch.setitem(checkpoint.BUNDLED, "compact", tmp_path / "compact.safetensors")
     with pytest.raises(CheckpointError, match="'compact' is missing from this installation"):
         load_network("compact")
 

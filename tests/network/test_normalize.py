@@ -17,19 +17,19 @@ def test_median_is_the_lower_middle_measurement(depths: list[float], seed: int) 
     places = torch.randperm(35, generator=torch.Generator().manual_seed(seed))[: len(depths)]
     sparse = torch.zeros(35, dtype=torch.float64)
     sparse[places] = torch.tensor(depths, dtype=torch.float64)
-    assert normalize.median_of_valid(sparse.view(1, 1, 5, 7)).item() == statistics.median_low(depths)
+    assert normalize.masked_median(sparse.view(1, 1, 5, 7)).item() == statistics.median_low(depths)
 
 
 def test_median_is_per_image_and_one_without_measurements() -> None:
     sparse = torch.zeros(3, 1, 4, 4)
     sparse[0, 0, 1, 1] = 7.0
     sparse[2, 0, 0, :2] = torch.tensor([3.0, 5.0])
-    assert normalize.median_of_valid(sparse).flatten().tolist() == [7.0, 1.0, 3.0]
+    assert normalize.masked_median(sparse).flatten().tolist() == [7.0, 1.0, 3.0]
 
 
 def test_log_is_zero_and_has_no_gradient_where_nothing_was_measured() -> None:
     sparse = torch.tensor([[0.0, 1.0, math.e]], dtype=torch.float64).view(1, 1, 1, 3).requires_grad_()
-    log, mask = normalize.log_of_valid(sparse)
+    log, mask = normalize.masked_log(sparse)
     log.sum().backward()
     torch.testing.assert_close(log.detach().flatten(), torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64))
     assert mask.flatten().tolist() == [0.0, 1.0, 1.0]
@@ -54,8 +54,8 @@ def test_downsampling_keeps_the_nearest_measurement_of_each_cell_in_any_unit(uni
 
 def test_imagenet_maps_the_mean_colour_to_zero() -> None:
     colour = torch.tensor(normalize.IMAGENET_MEAN).view(1, 3, 1, 1)
-    assert normalize.imagenet(colour).abs().max() == 0
-    white = normalize.imagenet(torch.ones(1, 3, 1, 1)).flatten()
+    assert normalize.normalize_imagenet(colour).abs().max() == 0
+    white = normalize.normalize_imagenet(torch.ones(1, 3, 1, 1)).flatten()
     torch.testing.assert_close(white, torch.tensor([0.515 / 0.229, 0.544 / 0.224, 0.594 / 0.225]))
 
 
@@ -74,7 +74,7 @@ def test_padding_only_adds_rows_below_and_columns_right(mode: str, size: tuple[i
     assert padded_sparse.count_nonzero() == sparse.count_nonzero()
     outside = padded[..., height:, :]
     if mode == "mean":
-        assert normalize.imagenet(outside).abs().sum() == 0
+        assert normalize.normalize_imagenet(outside).abs().sum() == 0
     elif height % 16:
         assert torch.equal(outside[..., :width], image[..., -1:, :].expand_as(outside[..., :width]))
 

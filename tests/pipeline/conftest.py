@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.network.interface import Fields, Prediction, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
+from omnidc.network.normalize import downsample_sparse, masked_log, masked_median
 
 
 class TinyNetwork(StagedNetwork):
@@ -19,7 +19,7 @@ class TinyNetwork(StagedNetwork):
 
     def __init__(self, multiple: int = 16, seed: int = 0) -> None:
         super().__init__()
-        self.multiple = multiple
+        self.size_divisor = multiple
         generator = torch.Generator().manual_seed(seed)
         self.stem = nn.Conv2d(5, 8, 4, stride=4)
         self.heads = nn.ModuleList([nn.Conv2d(8, 2, 3, padding=1) for _ in range(3)])
@@ -31,17 +31,17 @@ class TinyNetwork(StagedNetwork):
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
         height, width = image.shape[-2:]
-        assert height % self.multiple == 0
-        assert width % self.multiple == 0
+        assert height % self.size_divisor == 0
+        assert width % self.size_divisor == 0
         self.calls.append((height, width))
-        observed, mask = log_of_valid(sparse)
+        observed, mask = masked_log(sparse)
         x = self.stem(torch.cat([image, observed, mask], 1)).tanh()
         gradients = tuple(0.1 * head(F.avg_pool2d(x, 2**r)) for r, head in enumerate(self.heads))
         weights = tuple(torch.sigmoid(head(F.avg_pool2d(x, 2**r))) + 0.1 for r, head in enumerate(self.heads))
         return Fields(gradients, weights, torch.sigmoid(self.trust(x)), {"detail": self.detail(x)})
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
-        observed, mask = log_of_valid(downsample_sparse(sparse)[0])
+        observed, mask = masked_log(downsample_sparse(sparse)[0])
         return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, start=start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -51,7 +51,7 @@ class TinyNetwork(StagedNetwork):
         return depth, fine.exp(), depth * F.softplus(detail)
 
     def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
-        median = median_of_valid(sparse)
+        median = masked_median(sparse)
         relative = sparse / median
         fields = self.fields(image, relative)
         log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())

@@ -15,7 +15,7 @@ import omnidc
 from omnidc.errors import CheckpointError, ConfigError, InputError
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import read_depth, write_depth
-from omnidc.network.checkpoint import PACKAGED
+from omnidc.network.checkpoint import BUNDLED
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.pipeline import CompleteOptions, DepthCompleter, make_frame
 
@@ -230,7 +230,7 @@ def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any])
 
 def test_a_network_made_for_small_pictures_gets_small_ones_unless_asked(Tiny: Callable[..., Any]) -> None:
     network = Tiny()
-    network.longest = 64
+    network.max_side = 64
     image, sparse = view(96, 128, points=200)
     completer = DepthCompleter(network)
     assert completer.complete(image, sparse).depth.shape == (96, 128)
@@ -374,7 +374,7 @@ def test_the_one_liner_loads_once_and_completes() -> None:
 
 
 def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PACKAGED, "compact", tmp_path / "compact.safetensors")
+    monkeypatch.setitem(BUNDLED, "compact", tmp_path / "compact.safetensors")
     with pytest.raises(CheckpointError, match="missing"):
         omnidc.load("compact")
     with pytest.raises(ConfigError, match="device"):

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.network.interface import Fields, Prediction, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, log_of_valid, median_of_valid
+from omnidc.network.normalize import downsample_sparse, masked_log, masked_median
 from omnidc.training.config import TrainConfig, load_config
 
 
 class TinyNetwork(StagedNetwork):
     """One convolution at 1/4, two resolutions, bilinear upsampling; a buffer that counts forward passes."""
 
-    multiple = 8
+    size_divisor = 8
     padding = "replicate"
 
     def __init__(self, width: int = 8) -> None:
@@ -32,7 +32,7 @@ class TinyNetwork(StagedNetwork):
         self.register_buffer("calls", torch.zeros(()))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
-        log_depth, valid = log_of_valid(sparse)
+        log_depth, valid = masked_log(sparse)
         features = torch.tanh(self.stem(torch.cat((image, log_depth, valid), dim=1)))
         out = self.head(features)
         coarse = self.head2(F.avg_pool2d(features, 2, ceil_mode=True))
@@ -45,7 +45,7 @@ class TinyNetwork(StagedNetwork):
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         cells, mask = downsample_sparse(sparse)
-        observed, _ = log_of_valid(cells)
+        observed, _ = masked_log(cells)
         return integrate(fields.gradients, observed, mask, fields.confidence, start=start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,7 +56,7 @@ class TinyNetwork(StagedNetwork):
     def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
         if self.training:
             self.calls += 1
-        median = median_of_valid(sparse)
+        median = masked_median(sparse)
         fields = self.fields(image, sparse / median)
         log_depth, info = self.integrate(fields, sparse / median)
         depth, depth_init, scale = self.refine(fields, log_depth, sparse / median)

@@ -39,13 +39,13 @@ ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
 }
 
 # Names that stand for files within the package.
-PACKAGED = {"compact": Path(__file__).parents[1] / "weights" / "compact.safetensors"}
+BUNDLED = {"compact": Path(__file__).parents[1] / "weights" / "compact.safetensors"}
 
 FORMAT = "omnidc"
 
 
 def load_network(name_or_path: str | os.PathLike[str], device: str | torch.device = "cpu") -> DepthNetwork:
-    """The network of a file, or of a name in `PACKAGED`, ready to run (eval mode).
+    """The network of a file, or of a name in `BUNDLED`, ready to run (eval mode).
 
     A released v1.1 model gets Depth Anything V2 as its prior, which is fetched when first used.
     """
@@ -71,7 +71,7 @@ def save_network(
 ) -> None:
     """Write a network in our format. `metadata`: anything worth keeping with it, such as how it was trained."""
     if getattr(network, "optimised", False):
-        raise ConfigError("An optimised network cannot be saved; save it before calling optimise().")
+        raise ConfigError("An optimised network cannot be saved; save it before calling for_inference().")
     config: Any = network.config
     texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(config.to_dict())}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
@@ -81,7 +81,7 @@ def save_network(
 
 
 def find(name_or_path: str | os.PathLike[str]) -> Path:
-    path = PACKAGED.get(os.fspath(name_or_path))
+    path = BUNDLED.get(os.fspath(name_or_path))
     if path is not None and not path.is_file():
         raise CheckpointError(
             f"The bundled model {name_or_path!r} is missing from this installation ({path}); install omnidc again."
@@ -89,7 +89,7 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
     path = path or Path(name_or_path)
     if not path.is_file():
         raise CheckpointError(
-            f"There is no checkpoint {path}; give the path of a file, or one of the names {', '.join(PACKAGED)}."
+            f"There is no checkpoint {path}; give the path of a file, or one of the names {', '.join(BUNDLED)}."
         )
     return path
 

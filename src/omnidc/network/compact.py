@@ -25,7 +25,7 @@ from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import add_pairs, differences, join_edges, pool
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
-from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, log_of_valid, normalization, pad_to_multiple
+from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
 from omnidc.network.prefill import Prefill, prefill, upsample2x
 from omnidc.network.refine import pixel_color_distance, propagate
 from omnidc.network.resize import shrink
@@ -73,13 +73,13 @@ class CompactConfig:
 class CompactNetwork(DepthNetwork):
     """See the module's text. `config` makes an equal network again."""
 
-    multiple = SIZE_DIVISOR
+    size_divisor = SIZE_DIVISOR
     padding = "replicate"
 
     def __init__(self, config: CompactConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or CompactConfig()
-        self.longest = config.max_side
+        self.max_side = config.max_side
         c2 = config.channels[0]
         self.screen = OutlierClassifier()
         self.trunk = Trunk(config.channels, config.attention_blocks, config.heads)
@@ -114,7 +114,7 @@ class CompactNetwork(DepthNetwork):
         small, points = shrink(image, sparse, working_size)
         small, points, (height, width) = pad_to_multiple(small, points, SIZE_DIVISOR, self.padding)
         norm = normalization(points)
-        measured, valid = log_of_valid(points / norm.median)
+        measured, valid = masked_log(points / norm.median)
 
         logit = self.screen(measured / norm.log_std, valid)
         confidence = torch.sigmoid(logit) * valid
@@ -131,7 +131,7 @@ class CompactNetwork(DepthNetwork):
                 return maps
             return F.interpolate(maps, size=image.shape[-2:], mode="bilinear", align_corners=False)
 
-        at_points, given = log_of_valid(sparse / norm.median)
+        at_points, given = masked_log(sparse / norm.median)
         judged = torch.cat([confidence, weight], dim=1)[..., :height, :width]
         if judged.shape[-2:] != image.shape[-2:]:
             judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest-exact")

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.network.interface import Fields, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, log_of_valid
+from omnidc.network.normalize import downsample_sparse, masked_log
 
 
 class HarmonicNetwork(StagedNetwork):
     """No parameters, no use of the photograph, no uncertainty."""
 
-    multiple = 4
+    size_divisor = 4
     padding = "replicate"
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
@@ -27,7 +27,7 @@ class HarmonicNetwork(StagedNetwork):
         return Fields((gradients,), None, confidence)
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
-        observed, mask = log_of_valid(downsample_sparse(sparse)[0])
+        observed, mask = masked_log(downsample_sparse(sparse)[0])
         return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, start=start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

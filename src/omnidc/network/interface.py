@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo
-from omnidc.network.normalize import median_of_valid
+from omnidc.network.normalize import masked_median
 
 
 @dataclass
@@ -58,14 +58,14 @@ class DepthNetwork(nn.Module, ABC):
     """Base of the networks. Images are RGB in [0, 1]; sparse depth has 0 = no measurement."""
 
     config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
-    multiple: int  # height and width given to `fields` must be multiples of this
+    size_divisor: int  # height and width given to `fields` must be multiples of this
     trusted: float | None = None  # the completer draws its result near to measurements of more confidence; None = no
     sharpen: bool = False  # the completer brings the outlines of its result onto those of the photograph
-    longest: int | None = None  # the completer shrinks images with a longer side, unless told otherwise; None = none
+    max_side: int | None = None  # the completer shrinks images with a longer side, unless told otherwise; None = none
     neutral: tuple[str, ...] = ()  # beginnings of names: parts that do nothing at first, and that files may lack
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
 
-    def optimise(self) -> DepthNetwork:
+    def for_inference(self) -> DepthNetwork:
         """The same network in the form that infers fastest; it may be changed in place and unfit for training."""
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
@@ -111,7 +111,7 @@ class StagedNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
         start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median: warm start for video
     ) -> Prediction:
-        median = median_of_valid(sparse)
+        median = masked_median(sparse)
         relative = sparse / median
         fields = self.fields(image, relative)
         log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())

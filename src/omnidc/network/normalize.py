@@ -21,7 +21,7 @@ PRIOR_COUNT = 3.0  # measurements that the prior counts for
 MIN_LOG_STD, MAX_LOG_STD = 0.03, 1.2
 
 
-def imagenet(
+def normalize_imagenet(
     image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
 ) -> Tensor:
     """Zero mean and unit variance per channel, by ImageNet's statistics."""
@@ -30,7 +30,7 @@ def imagenet(
     return (image - mean) / std
 
 
-def median_of_valid(
+def masked_median(
     sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
 ) -> Tensor:
     """Return [B, 1, 1, 1]: per image the median of its measurements, 1 where it has none.
@@ -83,7 +83,7 @@ def normalization(
     return Normalization(at((count - 1) // 2).view(-1, 1, 1, 1), log_std.view(-1, 1, 1, 1))
 
 
-def log_of_valid(
+def masked_log(
     sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
 ) -> tuple[Tensor, Tensor]:
     """Return the natural logarithm where there is a measurement (0 elsewhere), and a mask of 0 and 1."""

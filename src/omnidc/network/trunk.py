@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
-from omnidc.network.normalize import imagenet
+from omnidc.network.normalize import normalize_imagenet
 from omnidc.network.prefill import Prefill, upsample2x
 
 ENCODER_STD = (8.0, 9.0, 8.0, 6.0, 5.0)  # of the ImageNet features of each level: depth must count beside them
@@ -96,7 +96,7 @@ class Trunk(nn.Module):
         guess: Prefill,  # at 1/2, same unit as z
         log_std: Tensor,  # [B, 1, 1, 1], what z is divided by
     ) -> list[Tensor]:
-        color = [level / std for level, std in zip(self.encoder(imagenet(image)), ENCODER_STD, strict=True)]
+        color = [level / std for level, std in zip(self.encoder(normalize_imagenet(image)), ENCODER_STD, strict=True)]
         measured = F.pixel_unshuffle(torch.cat([confidence * z, confidence], dim=1), 2)
         prior = log_std.log().expand_as(guess.density)
         stats = [sparse_stats(n, s) for n, s in guess.sums[1:]]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.frame import Frame
-from omnidc.network.checkpoint import PACKAGED, load_network
+from omnidc.network.checkpoint import BUNDLED, load_network
 from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
 from omnidc.pipeline.completion import Completion
@@ -103,12 +103,12 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
     if str(name_or_path) == "harmonic":
         return DepthCompleter(HarmonicNetwork().to(target), "harmonic")
     network = load_network(name_or_path, target)
-    return DepthCompleter(network.optimise(), Path(name_or_path).name)
+    return DepthCompleter(network.for_inference(), Path(name_or_path).name)
 
 
 def default_model() -> str:
     """ "compact" where its weights are installed, else "harmonic"."""
-    return "compact" if PACKAGED["compact"].is_file() else "harmonic"
+    return "compact" if BUNDLED["compact"].is_file() else "harmonic"
 
 
 def _frame_options(given: Any, keywords: dict[str, Any]) -> CompleteOptions:

@@ -31,7 +31,7 @@ def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions
     groups: dict[tuple[int, int], list[int]] = {}
     for index, frame in enumerate(frames):
         groups.setdefault((frame.height, frame.width), []).append(index)
-    max_side = network.longest if options.max_long_side is None else options.max_long_side
+    max_side = network.max_side if options.max_long_side is None else options.max_long_side
     results: dict[int, Maps] = {}
     for (height, width), members in groups.items():
         size = working_size(height, width, max_side)

@@ -126,7 +126,7 @@ class Trainer:
             parse(text)
 
     def _check_sizes(self, data: DataConfig) -> None:
-        multiple = self.network.multiple
+        multiple = self.network.size_divisor
         for height, width in [*data.sizes, *(size[2:] for size in data.working_sizes)]:
             if height % multiple or width % multiple:
                 raise ConfigError(

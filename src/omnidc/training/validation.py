@@ -55,7 +55,7 @@ def score_frame(
 
 def as_users_run_it(network: DepthNetwork) -> DepthCompleter:
     """Return a completer of a copy of the network, in the form in which `omnidc.load` would return its checkpoint."""
-    return DepthCompleter(copy.deepcopy(network).eval().optimise())
+    return DepthCompleter(copy.deepcopy(network).eval().for_inference())
 
 
 def validate(

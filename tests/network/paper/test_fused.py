@@ -37,7 +37,7 @@ def test_optimised_network_gives_the_same_numbers(
     sparse *= torch.rand(sparse.shape, generator=generator) < 0.05
     network = formula_network(config).double()
     expected = network(image, sparse)
-    network.optimise()
+    network.for_inference()
     found = network(image, sparse)
     for name in ("depth", "depth_init", "log_depth", "scale"):
         if getattr(expected, name) is not None:
@@ -53,6 +53,6 @@ def test_remembered_constants_follow_the_size(formula_network: Build) -> None:
 
 
 def test_an_optimised_network_cannot_be_saved(formula_network: Build, tmp_path: object) -> None:
-    network = formula_network(PaperConfig(spn_steps=0)).optimise()
-    with pytest.raises(ConfigError, match="before calling optimise"):
+    network = formula_network(PaperConfig(spn_steps=0)).for_inference()
+    with pytest.raises(ConfigError, match="before calling for_inference"):
         save_network(network, f"{tmp_path}/x.safetensors")

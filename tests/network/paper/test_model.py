@@ -130,7 +130,7 @@ def test_released_model_is_reproduced_stage_by_stage_in_float32(
     exact = np.load(shared / f"reference/golden/full_{case}_fp64.npz")
     image = torch.from_numpy(theirs["in_rgb_u8"]).permute(2, 0, 1)[None].float() / 255
     sparse = torch.from_numpy(theirs["in_sparse_depth"])[None, None]
-    image, sparse, (height, width) = pad_to_multiple(image, sparse, released.multiple, released.padding)
+    image, sparse, (height, width) = pad_to_multiple(image, sparse, released.size_divisor, released.padding)
     seen, prediction = stages_of(released, image, sparse)
     stages = ["context", "confidence_input", "spn_confidence_logit", "ub_encoder_out", "gru_hidden_out", "dep_down"]
     for name in [*stages, "up_mask_logits", "grad_r1", "grad_r2", "grad_r3"]:

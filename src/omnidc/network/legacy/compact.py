@@ -34,7 +34,7 @@ from omnidc.network.interface import Fields, StagedNetwork
 from omnidc.network.legacy.detail import Detail
 from omnidc.network.legacy.prefill import SPREAD, prefill
 from omnidc.network.legacy.trust import Trust, surroundings
-from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid
+from omnidc.network.normalize import downsample_sparse, masked_log, normalize_imagenet
 from omnidc.network.upsample import convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
@@ -128,10 +128,10 @@ def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
 class CompactNetwork(StagedNetwork):
     """See the module's text. `config` makes an equal network again."""
 
-    multiple = 32
+    size_divisor = 32
     padding = "replicate"
     neutral = ("detail.",)
-    longest = 960  # things are larger in larger pictures than it has ever seen them
+    max_side = 960  # things are larger in larger pictures than it has ever seen them
     sharpen = True  # computed at 1/2, its outlines are two or three pixels wide
     trusted = 0.8  # computed at 1/2, it misses the finest of what many points tell
 
@@ -177,12 +177,12 @@ class CompactNetwork(StagedNetwork):
         self.log_alpha = nn.Parameter(torch.tensor(math.log(ALPHA)))
 
     def fields(self, image: Tensor, sparse: Tensor) -> Fields:
-        colour = [level / spread for level, spread in zip(self.encoder(imagenet(image)), COLOUR, strict=True)]
+        colour = [level / spread for level, spread in zip(self.encoder(normalize_imagenet(image)), COLOUR, strict=True)]
         cells, mask = downsample_sparse(sparse, FACTOR)
-        nearest = log_of_valid(cells)[0]
+        nearest = masked_log(cells)[0]
         trust, kept = self._screen(sparse, nearest, mask)
         nearest, mask = nearest * kept, mask * kept
-        log_depth, valid = log_of_valid(sparse * F.interpolate(kept, scale_factor=FACTOR))
+        log_depth, valid = masked_log(sparse * F.interpolate(kept, scale_factor=FACTOR))
         guess = prefill(log_depth, valid, FACTOR)
         filled = guess.log_depth if self.config.prefill else torch.zeros_like(guess.log_depth)
         spread = guess.spread if self.config.relief else torch.full_like(guess.spread, SPREAD)
@@ -234,7 +234,7 @@ class CompactNetwork(StagedNetwork):
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         cells, mask = downsample_sparse(sparse, FACTOR)
-        observed, _ = log_of_valid(cells)
+        observed, _ = masked_log(cells)
         return integrate(
             fields.gradients,
             observed,
@@ -267,7 +267,7 @@ class CompactNetwork(StagedNetwork):
         That is where it is likely right, or where there is nothing to judge it by; and the better half in any case, for
         without measurements there is no scale.
         """
-        spread = prefill(*log_of_valid(sparse), SCREEN).spread if self.config.relief else SPREAD
+        spread = prefill(*masked_log(sparse), SCREEN).spread if self.config.relief else SPREAD
         around = surroundings(nearest * (SPREAD / spread), mask)
         logit = around.points.on_map(self.trust(around))
         middle = lower_median(logit.detach(), mask > 0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from omnidc.errors import ConfigError, InputError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.network.interface import Fields, Prediction, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, imagenet, log_of_valid, median_of_valid
+from omnidc.network.normalize import downsample_sparse, masked_log, masked_median, normalize_imagenet
 from omnidc.network.paper.backbone import Backbone
 from omnidc.network.paper.completionformer import Encoder
 from omnidc.network.paper.config import PaperConfig
@@ -38,7 +38,7 @@ class PaperNetwork(StagedNetwork):
         self.config = config
         # In a tuple, so that torch does not take a prior that is a module for a part of this one's weights.
         self._prior = (prior,)
-        self.multiple = FACTOR * 2 ** (config.resolutions - 1) if config.released else SMALLEST
+        self.size_divisor = FACTOR * 2 ** (config.resolutions - 1) if config.released else SMALLEST
         self.padding = "mean" if config.released else "replicate"
         self.optimised = False
         self.backbone: Backbone | FusedBackbone = Backbone(config)
@@ -61,10 +61,12 @@ class PaperNetwork(StagedNetwork):
     def encoder(self) -> Encoder:
         """The part that can start from ImageNet weights (`Encoder.load_imagenet`)."""
         if not isinstance(self.backbone, Backbone):
-            raise ConfigError("An optimised network cannot be trained; load its weights before calling optimise().")
+            raise ConfigError(
+                "An optimised network cannot be trained; load its weights before calling for_inference()."
+            )
         return self.backbone.former
 
-    def optimise(self) -> PaperNetwork:
+    def for_inference(self) -> PaperNetwork:
         """Rebuild this network for inference only, in place: the same numbers for less time and memory (see `fused`).
 
         It can no longer be trained or saved afterwards.
@@ -86,13 +88,13 @@ class PaperNetwork(StagedNetwork):
         prior: Tensor | None = None,  # [B, 1, H, W], output of `normalised_prior`; None = ask self.prior
     ) -> Fields:
         height, width = image.shape[-2:]
-        if height % self.multiple or width % self.multiple:
+        if height % self.size_divisor or width % self.size_divisor:
             raise InputError(
-                f"This network takes sizes that are multiples of {self.multiple}, not {height}x{width}; "
+                f"This network takes sizes that are multiples of {self.size_divisor}, not {height}x{width}; "
                 "pad with omnidc.network.normalize.pad_to_multiple."
             )
         depth = self.depth_channels(image, sparse, prior)
-        colours = imagenet(image)
+        colours = normalize_imagenet(image)
         if min(height, width) < SMALLEST:
             missing = (0, max(0, SMALLEST - width), 0, max(0, SMALLEST - height))
             colours, depth = F.pad(colours, missing), F.pad(depth, missing)
@@ -149,7 +151,7 @@ class PaperNetwork(StagedNetwork):
 
     def depth_channels(self, image: Tensor, sparse: Tensor, prior: Tensor | None) -> Tensor:
         """What the network sees of depth: [B, depth channels, H, W]."""
-        log, valid = log_of_valid(sparse)
+        log, valid = masked_log(sparse)
         channels = [sparse if self.config.space == "linear" else log]
         if not self.config.released:
             channels.append(valid)
@@ -173,7 +175,7 @@ class PaperNetwork(StagedNetwork):
         if not self.config.integrator:
             return self._direct(fields, sparse)
         nearest, mask = downsample_sparse(sparse, FACTOR)
-        observed = nearest if self.config.space == "linear" else log_of_valid(nearest)[0]
+        observed = nearest if self.config.space == "linear" else masked_log(nearest)[0]
         return integrate(
             fields.gradients,
             observed,
@@ -223,7 +225,7 @@ class PaperNetwork(StagedNetwork):
         start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median
     ) -> Prediction:
         normalised = self.config.space == "log-normalised"
-        median = median_of_valid(sparse) if normalised else sparse.new_ones(len(sparse), 1, 1, 1)
+        median = masked_median(sparse) if normalised else sparse.new_ones(len(sparse), 1, 1, 1)
         relative = sparse / median
         fields = self.fields(image, relative)
         if self.config.released:

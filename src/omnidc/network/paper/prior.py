@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.errors import CheckpointError, MissingExtraError
-from omnidc.network.normalize import imagenet
+from omnidc.network.normalize import normalize_imagenet
 
 DEPTH_ANYTHING_V2_LARGE = "depth-anything/Depth-Anything-V2-Large-hf"  # weights: CC BY-NC 4.0, non-commercial only
 
@@ -79,7 +79,7 @@ class DepthAnything:
     def __call__(self, image: Tensor) -> Tensor:
         height, width = image.shape[-2:]
         size = network_size(height, width, self.short_side, self.patch)
-        resized = F.interpolate(imagenet(image), size, mode="bicubic", align_corners=True)
+        resized = F.interpolate(normalize_imagenet(image), size, mode="bicubic", align_corners=True)
         inverse_depth = self.model(pixel_values=resized).predicted_depth.unsqueeze(1)
         return F.interpolate(F.relu(inverse_depth), (height, width), mode="bilinear", align_corners=True)
 

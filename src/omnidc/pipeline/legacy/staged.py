@@ -26,8 +26,8 @@ SHARPENED = 2  # times
 
 def run_staged(network: StagedNetwork, frames: Sequence[Frame], options: CompleteOptions) -> list[Maps]:
     """Run frames of any sizes; those of one size run together."""
-    longest = network.longest if options.max_long_side is None else options.max_long_side
-    small = [_shrink(frame, longest) for frame in frames]
+    max_side = network.max_side if options.max_long_side is None else options.max_long_side
+    small = [_shrink(frame, max_side) for frame in frames]
     groups: dict[tuple[int, int], list[int]] = {}
     for k, (_, sparse) in enumerate(small):
         groups.setdefault((sparse.shape[0], sparse.shape[1]), []).append(k)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from omnidc.integrate import ConvergenceWarning, SolveInfo
 from omnidc.network.interface import Fields, StagedNetwork
-from omnidc.network.normalize import median_of_valid, pad_to_multiple
+from omnidc.network.normalize import masked_median, pad_to_multiple
 
 AUTO_PIXELS = 2_100_000  # above this, tile="auto" tiles; Full HD just stays whole
 TILE = 1024
@@ -57,7 +57,7 @@ def run(
 
 
 def _run_whole(network: StagedNetwork, image: Tensor, sparse: Tensor, start: Tensor | None) -> Output:
-    padded, padded_sparse, (height, width) = pad_to_multiple(image, sparse, network.multiple, network.padding)
+    padded, padded_sparse, (height, width) = pad_to_multiple(image, sparse, network.size_divisor, network.padding)
     device = next(network.parameters(), torch.empty(0)).device
     result = network(padded.to(device), padded_sparse.to(device), None if start is None else start.to(device))
     return Output(
@@ -80,9 +80,9 @@ def _run_tiled(
     keep_bytes: int,
 ) -> Output:
     device = next(network.parameters(), torch.empty(0)).device
-    grid = math.lcm(network.multiple, COARSEST)
+    grid = math.lcm(network.size_divisor, COARSEST)
     image, sparse, (height, width) = pad_to_multiple(image, sparse, grid, network.padding)
-    median = median_of_valid(sparse)
+    median = masked_median(sparse)
     relative = sparse / median
     windows = list(tiles(relative.shape[-2], relative.shape[-1], tile, overlap, grid))
 
