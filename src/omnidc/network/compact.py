@@ -119,8 +119,8 @@ class CompactNetwork(DepthNetwork):
         logit = self.screen(measured / norm.log_std, valid)
         confidence = torch.sigmoid(logit) * valid
         weight = torch.sigmoid(self.weight_slope * (logit - self.weight_logit)) * valid
-        guess = prefill(measured, weight.detach())
-        features = self.trunk(small, measured / norm.log_std, weight.detach(), _scaled(guess, norm), norm.log_std)
+        guess = prefill(measured, weight)
+        features = self.trunk(small, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights = self._gradients(features, guess, norm)
         log_depth, info = self._integrate(gradients, edge_weights, measured, weight, guess)
         start, log_scale, sky, guide, pull = self._upsample(features, log_depth, measured, weight)
