@@ -23,8 +23,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "sentence"),
     [
         (["ros2"], "either a depth image topic"),
-        (["ros2", "--depth", "/d", "--sky", "blue"], 'The sky is "inf" or "depth"'),
-        (["ros2", "--depth", "/d", "--domain", "999"], "number from 0 to 232"),
+        (["ros2", "--depth-topic", "/d", "--sky-depth", "blue"], 'The sky is "inf" or "depth"'),
+        (["ros2", "--depth-topic", "/d", "--domain", "999"], "number from 0 to 232"),
         (["export", "-o", "model.txt"], "ends in .onnx"),
         (["export", "--size", "big"], "HEIGHTxWIDTH"),
         (["push", "none.safetensors", "me/model"], "hf://OWNER/NAME"),

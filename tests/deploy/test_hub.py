@@ -141,6 +141,7 @@ def test_push_then_download_returns_the_same_weights(server: Server, checkpoint:
     assert download("hf://me/model@main", server).name == "model.safetensors"
 
 
+@pytest.mark.slow  # waits for time-outs
 def test_download_without_network_uses_the_cache(server: Server, checkpoint: Path) -> None:
     server.files["me/model"] = {"model.safetensors": checkpoint.read_bytes()}
     first = download("hf://me/model", server)

@@ -91,6 +91,7 @@ def check(result: dict[str, Any], seconds: float) -> None:
     assert max(result["times"]) > 5 * seconds / 6
 
 
+@pytest.mark.slow
 def test_ros2_node_with_restarted_publisher_answers(tmp_path: Path, processes: Processes) -> None:
     result, _ = run_graph(processes, write_bag(tmp_path / "a", False), 24.0, "--cloud", "/points")
     check(result, 24.0)

@@ -651,6 +651,7 @@ def test_nothing_of_an_upload_stays_on_the_disk(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow  # a small window empties the sent part in two minutes
 def test_slow_reader_holds_no_more_than_its_share(server_of: Any, small: Any, stub: Any) -> None:
     """An answer that nobody reads is made piece by piece, and its connection is cut at the deadline."""
     from omnidc.web.responses import PIECE

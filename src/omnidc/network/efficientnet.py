@@ -50,7 +50,8 @@ class InvertedResidual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         height, width = x.shape[-2:]
         rows = BAND_BYTES // (4 * self.depthwise.in_channels * width * len(x)) // 4 * 4 + 4
-        if torch.is_grad_enabled() or torch.compiler.is_exporting() or rows >= height or x.device.type != "cpu":
+        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        if torch.is_grad_enabled() or exporting or rows >= height or x.device.type != "cpu":
             return self.run_whole(x)
         return self.run_in_bands(x, rows)
 
