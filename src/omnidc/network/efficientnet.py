@@ -50,7 +50,7 @@ class InvertedResidual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         height, width = x.shape[-2:]
         rows = BAND_BYTES // (4 * self.depthwise.in_channels * width * len(x)) // 4 * 4 + 4
-        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         if torch.is_grad_enabled() or exporting or rows >= height or x.device.type != "cpu":
             return self.run_whole(x)
         return self.run_in_bands(x, rows)
