@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
-from omnidc.network.legacy.compact import CompactConfig, CompactNetwork, bilinear_logits
+from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.legacy.trust import Surroundings, Trust
-from omnidc.network.upsample import convex_upsample
+from omnidc.network.upsample import bilinear_logits, convex_upsample
 
 SMALL = CompactConfig(channels=(8, 16, 16, 24, 32), attention_blocks=1, heads=2, xtol=1e-6)
 

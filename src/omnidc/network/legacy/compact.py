@@ -35,7 +35,8 @@ from omnidc.network.legacy.detail import Detail
 from omnidc.network.legacy.prefill import SPREAD, prefill
 from omnidc.network.legacy.trust import Trust, surroundings
 from omnidc.network.normalize import downsample_sparse, masked_log, normalize_imagenet
-from omnidc.network.upsample import convex_upsample
+from omnidc.network.trunk import ResidualBlock
+from omnidc.network.upsample import bilinear_logits, convex_upsample
 
 FACTOR = 2  # the integrator works at 1/2
 ALPHA = 5e3  # weight of the measurements when training begins; the paper's 5 lets them give way to long slopes
@@ -74,20 +75,6 @@ class CompactConfig:
     def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
         # Files from before `detail` do not name it.
         return cls(**{"detail": False, **values, "channels": tuple(values["channels"])})
-
-
-class ResidualBlock(nn.Module):
-    """x + γ · conv(ReLU(conv(ReLU(x)))): no normalisation, a small γ at the start keeps deep stacks tame."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.conv2(F.relu(self.conv1(F.relu(x))))
-        return x + self.gain * y
 
 
 class AttentionBlock(nn.Module):
@@ -273,23 +260,6 @@ class CompactNetwork(StagedNetwork):
         middle = lower_median(logit.detach(), mask > 0)
         told = around.points.on_map(around.told)
         return logit, ((logit >= middle.clamp_max(KEPT)) | ~told).to(mask)
-
-
-def bilinear_logits(factor: int) -> tuple[float, ...]:
-    """Logits of `convex_upsample` that make it bilinear interpolation; where learning begins."""
-
-    def weight(neighbour: int, fine: int) -> float:
-        offset = (fine + 0.5) / factor - 0.5  # of a fine pixel from the centre of its cell, in cells
-        return max(0.0, 1 - abs(offset - neighbour))
-
-    fine = range(factor)
-    return tuple(
-        math.log(weight(dy, a) * weight(dx, b) + 1e-3)
-        for dy in (-1, 0, 1)
-        for dx in (-1, 0, 1)
-        for a in fine
-        for b in fine
-    )
 
 
 def _with_points(colour: Tensor, measured: Tensor) -> Tensor:
