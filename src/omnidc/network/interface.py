@@ -61,9 +61,7 @@ class DepthNetwork(nn.Module, ABC):
     size_divisor: int  # height and width given to `fields` must be multiples of this
     trusted: float | None = None  # the completer draws its result near to measurements of more confidence; None = no
     sharpen: bool = False  # the completer brings the outlines of its result onto those of the photograph
-    max_side: int | None = (
-        None  # larger images are computed at this size; None = no limit
-    )
+    max_side: int | None = None  # larger images are computed at this size; None = no limit
     neutral: tuple[str, ...] = ()  # beginnings of names: parts that do nothing at first, and that files may lack
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
 
