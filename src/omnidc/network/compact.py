@@ -13,7 +13,6 @@ where the image is uninformative the result is plain interpolation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -29,7 +28,7 @@ from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
 from omnidc.network.prefill import Prefill, prefill, upsample2x
 from omnidc.network.refine import pixel_color_distance, propagate
-from omnidc.network.resize import shrink
+from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.trunk import Trunk
 
@@ -40,6 +39,7 @@ CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its
 ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 SKY_STEPS = 2
 SIZE_DIVISOR = 32
+BAND_PIXELS, MIN_BAND_ROWS = 50_000, 32  # of refinement at inference: a band's nine affinities stay in the cache
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ class CompactNetwork(DepthNetwork):
         log_depth, info = self._integrate(gradients, edge_weights, measured, weight, guess)
         x2 = F.relu(self.refine2(F.relu(features[0])))
         fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
-        return _Solved(fields, weight, log_depth, info, x2, self._half_maps(x2, log_depth, measured, weight))
+        judged = torch.cat([confidence, weight], dim=1)
+        maps = upsample2x(self._half_maps(x2, log_depth, measured, weight))
+        return _Solved(fields, judged, log_depth, info, x2, maps)
 
     def _refine(
         self,
@@ -144,39 +146,63 @@ class CompactNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W]
         keep_input: bool,
     ) -> Prediction:
-        """Stage 4 at full size."""
-
-        def to_output(maps: Tensor) -> Tensor:
-            maps = maps[..., : size[0], : size[1]]
-            if maps.shape[-2:] == image.shape[-2:]:
-                return maps
-            return F.interpolate(maps, size=image.shape[-2:], mode="bilinear", align_corners=False)
-
-        start, log_scale, sky = to_output(upsample2x(solved.half_maps)).chunk(3, dim=1)
-        pull, affinity = self._affinity(solved.x2, image, to_output)
-        measured, given = masked_log(sparse / norm.median)
-        judged = torch.cat([solved.fields.confidence, solved.weight], dim=1)[..., : size[0], : size[1]]
-        if judged.shape[-2:] != image.shape[-2:]:
-            judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest-exact")
-        confidence, weight = (judged * given).chunk(2, dim=1)
-        anchor = given if keep_input else weight * torch.sigmoid(pull)
-        depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor).exp()
+        """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
+        height, width = image.shape[-2:]
+        rows = height
+        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if not (torch.is_grad_enabled() or exporting or image.device.type != "cpu"):
+            rows = max(MIN_BAND_ROWS, BAND_PIXELS // width)
+        bands = [
+            self._refine_rows(solved, size, norm, image, sparse, keep_input, (top, min(height, top + rows)))
+            for top in range(0, height, rows)
+        ]
+        depth, start, scale, sky, confidence = bands[0] if len(bands) == 1 else map(_stack_rows, zip(*bands))
         return Prediction(
             depth=depth * norm.median,
             depth_init=start.exp() * norm.median,
-            scale=depth * (log_scale + self.scale_at_input * weight).exp() * norm.median,
+            scale=scale * norm.median,
             fields=replace(solved.fields, confidence=confidence),
             log_depth=solved.log_depth,
             median=norm.median,
             info=solved.info,
-            sky=propagate(sky, affinity, SKY_STEPS),
+            sky=sky,
         )
 
-    def _affinity(self, x2: Tensor, image: Tensor, to_output: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """Logit of the pull towards measurements [B, 1, H, W] and affinities [B, 9, H, W], at output size."""
-        maps = to_output(_to_pixels(self.full_head(x2)))
+    def _refine_rows(
+        self,
+        solved: _Solved,
+        size: tuple[int, int],
+        norm: Normalization,
+        image: Tensor,  # [B, 3, H, W]
+        sparse: Tensor,  # [B, 1, H, W]
+        keep_input: bool,
+        rows: tuple[int, int],
+    ) -> tuple[Tensor, ...]:
+        """Depth / median, log depth before the propagation, its Laplace scale, sky logit and confidence of some rows.
+
+        A step of the propagation reaches one row further, so that as many rows around them are computed and dropped.
+        """
+        height, width = image.shape[-2:]
+        first = max(0, rows[0] - self.config.propagation_steps)
+        last = min(height, rows[1] + self.config.propagation_steps)
+        low, high = source_rows(first, last, size[0], height)
+        top, bottom = low // 2, -(-high // 2)  # cells of 2 × 2 pixels
+        pixels = _to_pixels(self.full_head(solved.x2[..., top:bottom, :]))[..., low - 2 * top : high - 2 * top, :]
+        maps = torch.cat([solved.maps[..., low:high, :], pixels], dim=1)[..., : size[1]]
+        maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))
+        start, log_scale, sky, pull, guide = maps.split((1, 1, 1, 1, 9), dim=1)
+        measured, given = masked_log(sparse[..., first:last, :] / norm.median)
+        judged = nearest_rows(solved.judged[..., : size[0], : size[1]], (height, width), (first, last))
+        confidence, weight = (judged * given).chunk(2, dim=1)
+        anchor = given if keep_input else weight * torch.sigmoid(pull)
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
-        return maps[:, :1], torch.addcmul(maps[:, 1:], pixel_color_distance(image), color).softmax(dim=1)
+        distance = pixel_color_distance(image[..., first:last, :])
+        affinity = torch.addcmul(guide, distance, color).softmax(dim=1)
+        depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor).exp()
+        scale = depth * (log_scale + self.scale_at_input * weight).exp()
+        sky = propagate(sky, affinity, SKY_STEPS)
+        inner = slice(rows[0] - first, rows[1] - first)
+        return tuple(one[..., inner, :] for one in (depth, start, scale, sky, confidence))
 
     def _gradients(
         self,
@@ -253,11 +279,11 @@ class _Solved:
     """What stages 1 to 3 hand on, at the working size."""
 
     fields: Fields
-    weight: Tensor  # [B, 1, H, W] in [0, 1], weight of each measurement
+    judged: Tensor  # [B, 2, H, W] in [0, 1], confidence and weight of each measurement, 0 where there is none
     log_depth: Tensor  # [B, 1, h, w]
     info: SolveInfo
     x2: Tensor  # [B, C, H / 2, W / 2], features
-    half_maps: Tensor  # [B, 3, H / 2, W / 2], see `_half_maps`
+    maps: Tensor  # [B, 3, H, W]: log depth, log Laplace scale, sky logit
 
 
 def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
@@ -286,3 +312,7 @@ def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
     batch, channels, height, width = cells.shape
     blocks = cells.reshape(batch, channels // 4, 2, 2, height, width).permute(0, 1, 4, 2, 5, 3)
     return blocks.reshape(batch, channels // 4, 2 * height, 2 * width)
+
+
+def _stack_rows(bands: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(bands, dim=2)

@@ -29,8 +29,8 @@ class ResidualBlock(nn.Module):
         self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.conv2(F.relu(self.conv1(F.relu(x))))
-        return x + self.gain * y
+        y = self.conv2(F.relu(self.conv1(F.relu(x)), inplace=True))
+        return torch.addcmul(x, self.gain, y)
 
 
 class AttentionBlock(nn.Module):
