@@ -121,7 +121,7 @@ def lidar(
     from omnidc.io.calibration import read_calibration
     from omnidc.sensors.lidar import LidarOptions, kitti_frames, lidar_frame, paired_frames
 
-    reading = LidarOptions(columns, occlusion_window, max_input_depth, run.mask)
+    reading = LidarOptions(columns, occlusion_window, max_input_depth, run.mask, run.ignore_exif)
     if image is None:
         if calib is not None:
             raise ConfigError("Give SCAN and IMAGE with --calib; a KITTI folder alone brings its own calibration.")
@@ -161,7 +161,9 @@ def radar(
     if calib is None:
         raise ConfigError("A radar scan needs --calib FILE: KITTI text, or JSON/YAML with camera_from_radar.")
     calibration = read_calibration(calib, "radar", kitti_camera)
-    load = partial(radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, run.mask)
+    load = partial(
+        radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, run.mask, run.ignore_exif
+    )
     _run(LazyFrames({image.stem: load}), output, options, write, run, allow_empty)
 
 
@@ -189,7 +191,9 @@ def rgbd(
     from omnidc.sensors.rgbd import RgbdOptions, open_pairs, open_recording
 
     scale = parse_depth_scale(depth_scale)
-    reading = RgbdOptions(min_confidence, max_input_depth, write.keep_flying_pixels, scale, max_time_diff, run.mask)
+    reading = RgbdOptions(
+        min_confidence, max_input_depth, write.keep_flying_pixels, scale, max_time_diff, run.mask, run.ignore_exif
+    )
     if depth is None:
         source = open_recording(color, reading, layout, calib)
     else:

@@ -19,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.frame import Frame, LazyFrames, Unit, point_warnings
-from omnidc.geometry.camera import Picture, centered_crop
+from omnidc.frame import Frame, LazyFrames, OriginalPixels, Unit, point_warnings
+from omnidc.geometry.camera import Picture, centered_crop, mark_outside
+from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.colmap_model import read_model
-from omnidc.io.images import SUFFIXES, read_photo
+from omnidc.io.images import SUFFIXES, read_image, read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import read_text, untrusted
-from omnidc.sensors.photo import mask_of
+from omnidc.sensors.photo import UNDISTORTED, find_mask_of
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
@@ -125,13 +126,19 @@ class ColmapModel:
     def frame(self, name: str) -> Frame:
         """Return the view of one registered image. Its name has no suffix."""
         image = self.reconstruction.find_image_with_name(name)
-        picture = read_photo(self.images / name)
-        if picture.shape[:2] != (image.camera.height, image.camera.width):
+        photo = read_photograph(self.images / name)
+        size = (image.camera.height, image.camera.width)
+        # COLMAP itself counts stored pixels; some tools turn the photographs before they run it.
+        turned = photo.shape != size and photo.orientation.shape(photo.shape) == size
+        picture = photo.viewed if turned else photo.image
+        if picture.shape[:2] != size:
             raise InputError(
                 f"{self.images / name} is {picture.shape[1]}x{picture.shape[0]} but the model's camera is "
                 f"{image.camera.width}x{image.camera.height}; give the images that COLMAP was run on."
             )
-        mask, warnings = mask_of(self.masks, name, picture.shape[:2])
+        mask_file, warnings = find_mask_of(self.masks, name)
+        mask = None if mask_file is None else read_mask(mask_file, size)
+        taken = picture
         picture, K = self._undistort(picture, image.camera)
         if mask is not None:
             levels = np.where(mask, np.uint8(255), np.uint8(0))
@@ -160,7 +167,11 @@ class ColmapModel:
             source=name,
             unit_reason="COLMAP's scale is arbitrary",
             warnings=(*point_warnings(sparse, Unit.SCENE), *warnings),
-            notes=(count.summary(),),
+            notes=(count.summary(), *photo.notes),
+            pixels="; ".join(_pixels(photo.orientation, turned, image.camera.is_undistorted())),
+            original=None
+            if image.camera.is_undistorted()
+            else OriginalPixels(taken, partial(original_places, image.camera)),
         )
         return frame if mask is None else frame.with_mask(mask)
 
@@ -173,6 +184,17 @@ class ColmapModel:
         return LazyFrames(
             {str(Path(name).with_suffix("")): partial(self.frame, name) for name in self.names()}, tuple(self.notes)
         )
+
+
+def _pixels(orientation: Orientation, turned: bool, undistorted: bool) -> Iterator[str]:
+    """Yield how a frame's pixels differ from those of its photograph."""
+    if orientation:
+        if turned:
+            yield f"photo {orientation}, as its EXIF tag and the model's size say"
+        else:
+            yield f"photo as stored, which COLMAP counts; its EXIF tag ({orientation}) is not followed"
+    if not undistorted:
+        yield UNDISTORTED
 
 
 def find_model(path: Path) -> Path:
@@ -277,6 +299,17 @@ def undistortion_map(camera: Any) -> npt.NDArray[np.float32]:
     return np.nan_to_num(source, nan=-1e6).astype(np.float32)
 
 
+def original_places(camera: Any) -> npt.NDArray[np.float32]:
+    """Return where each pixel of the photograph lies in the undistorted one, [H, W, 2] (OpenCV); NaN = outside."""
+    straight, K = undistorted_camera(camera)
+    columns, rows = np.meshgrid(np.arange(camera.width) + 0.5, np.arange(camera.height) + 0.5)
+    plane = np.asarray(camera.cam_from_img(np.stack([columns.ravel(), rows.ravel()], axis=1)), np.float64)
+    places = plane * [K[0, 0], K[1, 1]] + [K[0, 2], K[1, 2]]
+    return mark_outside(
+        places.reshape(camera.height, camera.width, 2).astype(np.float32), (straight.height, straight.width)
+    )
+
+
 def write_pinhole_model(
     model: ColmapModel,
     folder: Path,
@@ -368,7 +401,7 @@ def run_sfm(
     pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
     groups: dict[tuple[int, int], list[str]] = {}
     for name in chosen:
-        height, width, _ = read_photo(images / name).shape
+        height, width, _ = read_image(images / name, apply_exif=False).shape
         groups.setdefault((height, width), []).append(name)
     progress(f"features of {len(chosen)} photos, {len(groups)} camera{'s' if len(groups) > 1 else ''} by their size")
     for group in groups.values():

@@ -23,6 +23,7 @@ from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, transform
 from omnidc.io.calibration import Calibration
 from omnidc.io.files import atomic_new
+from omnidc.io.images import Photograph
 from omnidc.io.untrusted import untrusted
 from omnidc.ros.messages import (
     chain,
@@ -227,7 +228,7 @@ def _bag_frame(
     with open_bag(path) as reader:
         image = _message(reader, image_at[0], image_at[1].log_time)
         scan = _message(reader, scan_at[0], scan_at[1].log_time)
-        photo = take_photo(decode_image(image), camera, f"{name}.png", options.masks)
+        photo = take_photo(Photograph(decode_image(image)), camera, f"{name}.png", options.masks)
         assert photo.K is not None
         if depth_camera is not None:
             depth = drop_flying_pixels(decode_depth(scan))

@@ -15,8 +15,8 @@ from omnidc.geometry.rasterize import Map, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, rigid
 from omnidc.io.calibration import Calibration, read_matrix
-from omnidc.io.depth import CODECS, read_depth
-from omnidc.io.images import read_photo
+from omnidc.io.depth import CODECS, read_depth, refuse_disparity
+from omnidc.io.images import Photograph, read_photograph
 from omnidc.io.untrusted import open_picture, untrusted
 from omnidc.sensors.photo import take_photo
 
@@ -31,6 +31,7 @@ class RgbdOptions:
     depth_scale: float | None = None  # stored numbers per metre; None = the layout's own
     max_time_diff: float = 0.02  # seconds between colour and depth (TUM)
     masks: Path | None = None  # folder of masks, by COLMAP's names
+    ignore_exif: bool = False  # take photographs as stored
 
 
 @dataclass
@@ -67,8 +68,12 @@ def load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
 
 
 def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
-    picture = record.color() if callable(record.color) else read_photo(record.color)
+    if callable(record.color):
+        stored = Photograph(record.color())
+    else:
+        stored = read_photograph(record.color, ignore_exif=options.ignore_exif)
     rig = record.rig
+    refuse_disparity(record.depth)
     file = read_depth(record.depth, options.depth_scale or rig.depth_scale)
     depth = file.depth
     if file.scale > 1:  # the largest 16-bit number is how several drivers write "nothing"
@@ -84,7 +89,9 @@ def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
 
     source = f"{record.name}.png" if callable(record.color) else record.color.name
     # A registered depth map bends with its colour image; only a separate depth camera allows straightening colour.
-    photo = take_photo(picture, rig.color, source, options.masks, straighten=rig.depth is not None)
+    registered = rig.depth is None
+    shape = (depth.shape[0], depth.shape[1]) if registered else None
+    photo = take_photo(stored, rig.color, source, options.masks, shape, straighten=not registered)
     notes = [record.note] if record.note else []
     if flying:
         notes.append(f"{flying} flying pixels and speckles dropped")
