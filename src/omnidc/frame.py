@@ -152,6 +152,7 @@ class LazyFrames:
 
     loaders: Mapping[str, Callable[[], Frame]]
     notes: tuple[str, ...] = ()
+    posed: frozenset[str] | None = None  # names with pose and camera; None = not known before they are loaded
 
     @property
     def names(self) -> list[str]:

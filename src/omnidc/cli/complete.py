@@ -124,13 +124,20 @@ def complete(
     written: list[Path] = []
     maps = None if many or confidence is None else confidence if confidence.suffix else confidence / "depth.npz"
     if files or maps is not None:
-        sinks.append(FileSink(files, write, maps))
+        sinks.append(FileSink(files, write, maps, typer.echo))
         written += [*files, *([] if maps is None else [maps])]
     if many and confidence is not None:
         sinks.append(MapsSink(confidence))
     if folder is not None:
         stored = FolderSink(
-            folder, write, run.name, options, resume=run.resume, notes=source.notes, announce=typer.echo
+            folder,
+            write,
+            run.name,
+            options,
+            resume=run.resume,
+            notes=source.notes,
+            reading=run.reading({**reading, "intrinsics": matrix}),
+            announce=typer.echo,
         )
         sinks.append(stored)
         written += [*([] if many else stored.paths("depth")), folder / METADATA]
@@ -212,10 +219,12 @@ def info(file: Annotated[Path, typer.Argument(help="Image, depth file or checkpo
 def _describe_picture(file: Path) -> list[str]:
     """Depth where it can be depth, a photograph otherwise; the error of the likelier one when it is neither."""
     from omnidc.errors import InputError, OmnidcError
-    from omnidc.io.depth import CODECS, read_depth
+    from omnidc.io.depth import CODECS, is_disparity, read_depth
     from omnidc.io.images import SUFFIXES, read_image
 
     suffix = file.suffix.lower()
+    if is_disparity(file) and suffix in CODECS:
+        return ["disparity, going by its name; for depth give  omnidc complete … --disparity --baseline M --focal PX"]
     if suffix in CODECS:
         try:
             depth = read_depth(file)

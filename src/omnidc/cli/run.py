@@ -64,6 +64,32 @@ class RunOptions(ModelOptions):
         default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
     )
 
+    def reading(self, options: Any) -> dict[str, Any]:
+        """Return how the input is read, as JSON values: what a resumed run must not change."""
+        import json
+        from dataclasses import asdict, is_dataclass
+
+        table = asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
+        common = {"mask": self.mask, "ignore_exif": self.ignore_exif, "prior": self.prior, "weights": self.weights}
+        return dict(json.loads(json.dumps({**table, **common}, default=_as_json)))
+
+    @property
+    def weights(self) -> str:
+        """The start of a checkpoint's SHA-256, since two may have one name; empty for models without a file."""
+        import hashlib
+
+        path = Path(self.model or "")
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
+def _as_json(value: Any) -> Any:
+    """Return an array as lists, a record as a table, and a path as text."""
+    from dataclasses import asdict, is_dataclass
+
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
 
 def complete_all(
     source: FrameSource,

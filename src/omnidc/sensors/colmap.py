@@ -24,10 +24,10 @@ from omnidc.geometry.camera import Picture, centered_crop, mark_outside
 from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
-from omnidc.io.colmap_model import read_model
+from omnidc.io.colmap_model import Model, read_model
 from omnidc.io.images import SUFFIXES, read_image, read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
-from omnidc.io.untrusted import read_text, untrusted
+from omnidc.io.untrusted import untrusted
 from omnidc.sensors.photo import UNDISTORTED, find_mask_of
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
@@ -76,6 +76,8 @@ class ColmapModel:
     _maps: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Computed here: global mappers of COLMAP 4.0 stored errors in other units than pixels.
+        self.reconstruction.update_point_3d_errors()
         chosen = [
             (key, point.xyz)
             for key, point in sorted(self.reconstruction.points3D.items())
@@ -208,19 +210,15 @@ def find_model(path: Path) -> Path:
     )
 
 
-def _check_camera_names(folder: Path) -> None:
-    """pycolmap aborts on unknown camera models of text files; name the culprit first."""
-    text = folder / "cameras.txt"
-    if (folder / "cameras.bin").is_file() or not text.is_file():
-        return
-    known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
-    for line in read_text(text).splitlines():
-        words = line.split()
-        if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
-            raise InputError(
-                f"{text} uses the camera model {words[1]!r}, which COLMAP does not know; "
-                "convert it to OPENCV or another model of COLMAP's list."
-            )
+def _check_camera_names(model: Model, folder: Path) -> None:
+    """Name a camera model that pycolmap does not know; it would abort the process."""
+    pycolmap = _pycolmap()
+    unknown = {camera.model for camera in model.cameras.values()} - set(pycolmap.CameraModelId.__members__)
+    if unknown:
+        raise InputError(
+            f"The model in {folder} uses the camera model {min(unknown)!r}, which pycolmap {pycolmap.__version__} does "
+            "not know; update pycolmap, or convert the camera to OPENCV or another model of COLMAP's list."
+        )
 
 
 BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
@@ -244,10 +242,9 @@ def open_model(
     folder = find_model(model)
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
-    _check_camera_names(folder)
     # pycolmap accepts cut files, and ends or hangs the process on some others: our own reader checks every record,
     # and a child process that may die tries pycolmap first.
-    read_model(folder)
+    _check_camera_names(read_model(folder), folder)
     trial = Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
     try:
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
@@ -325,12 +322,7 @@ def write_pinhole_model(
     """
     source = model.reconstruction
     pycolmap = _pycolmap()
-    copy = pycolmap.Reconstruction(source)
-    if names is not None:
-        kept = set(names)
-        for image_id in copy.reg_image_ids():
-            if copy.images[image_id].name not in kept:
-                copy.deregister_frame(copy.images[image_id].frame_id)
+    copy = _without_rigs(source, set(model.names() if names is None else names))
     for camera_id, camera in source.cameras.items():
         straight, matrix = undistorted_camera(camera)
         K = straight.calibration_matrix()
@@ -353,8 +345,34 @@ def write_pinhole_model(
         _add_points(copy, dense)
     for image in copy.images.values():
         image.name = (rename or {}).get(image.name, image.name)
+    copy.update_point_3d_errors()
     folder.mkdir(parents=True, exist_ok=True)
     copy.write_binary(str(folder))
+
+
+def _without_rigs(source: Any, names: set[str]) -> Any:
+    """Return a copy of a reconstruction with these images, each with a pose of its own instead of its rig's.
+
+    Leaving one image of a rig out of COLMAP's own copy would leave out the others of its frame, too.
+    """
+    pycolmap = _pycolmap()
+    copy = pycolmap.Reconstruction()
+    for camera in source.cameras.values():
+        copy.add_camera_with_trivial_rig(camera)
+    for image_id in source.reg_image_ids():
+        image = source.images[image_id]
+        if image.name in names:
+            keypoints = np.array([point.xy for point in image.points2D]).reshape(-1, 2)
+            fresh = pycolmap.Image(
+                name=image.name, keypoints=keypoints, camera_id=image.camera_id, image_id=image.image_id
+            )
+            copy.add_image_with_trivial_frame(fresh, image.cam_from_world())
+    kept = set(copy.images)
+    for point in source.points3D.values():
+        elements = [element for element in point.track.elements if element.image_id in kept]
+        if len(elements) > 1:
+            copy.add_point3D(point.xyz, pycolmap.Track(elements), point.color)
+    return copy
 
 
 def _add_points(reconstruction: Any, dense: DensePoints) -> None:

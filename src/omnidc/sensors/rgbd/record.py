@@ -13,10 +13,11 @@ from omnidc.frame import Frame, point_warnings
 from omnidc.geometry.camera import Picture
 from omnidc.geometry.rasterize import Map, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
-from omnidc.geometry.transforms import Array, rigid
-from omnidc.io.calibration import Calibration, read_matrix
+from omnidc.geometry.transforms import Array
+from omnidc.io.calibration import Calibration
 from omnidc.io.depth import CODECS, read_depth, refuse_disparity
 from omnidc.io.images import Photograph, read_photograph
+from omnidc.io.trajectory import read_pose
 from omnidc.io.untrusted import open_picture, untrusted
 from omnidc.sensors.photo import take_photo
 
@@ -32,6 +33,8 @@ class RgbdOptions:
     max_time_diff: float = 0.02  # seconds between colour and depth (TUM)
     masks: Path | None = None  # folder of masks, by COLMAP's names
     ignore_exif: bool = False  # take photographs as stored
+    intrinsics: Array | None = None  # [3, 3] of the colour camera, instead of the recording's
+    poses: Path | None = None  # trajectory, instead of the recording's poses
 
 
 @dataclass
@@ -151,7 +154,4 @@ def depth_file(folder: Path, stem: str) -> Path | None:
 
 def pose_file(path: Path) -> Array | None:
     """A 4×4 camera-to-world text file; lost tracking is written as -inf and gives None."""
-    if not path.is_file():
-        return None
-    matrix = read_matrix(path)
-    return rigid(matrix, f"The pose in {path}") if np.isfinite(matrix).all() else None
+    return read_pose(path) if path.is_file() else None
