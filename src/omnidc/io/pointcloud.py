@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.geometry.camera import unproject
+from omnidc.geometry.cloud import Cloud, voxel_downsample
 from omnidc.geometry.surface import depth_normals, kept_pixels
 from omnidc.geometry.transforms import Array
 from omnidc.io.files import atomic_path
@@ -320,18 +321,23 @@ def write_ply(
     uncertainty: npt.NDArray[np.float32] | None = None,  # [H, W], Laplace scale, unit of the depth
     *,
     keep_flying_pixels: bool = False,
+    stride: int = 1,  # every n-th pixel in both directions
+    voxel: float | None = None,  # one point for each cell of this size; None = all points
 ) -> int:
     """Write a depth map as points with colours, normals and uncertainty; return their number.
 
     The frame is the camera's: x right, y down, z forward.
     """
-    keep = kept_pixels(depth, keep_flying_pixels)
-    write_points(
-        path,
-        unproject(depth, intrinsics)[keep],
+    keep = np.zeros(depth.shape, dtype=bool)
+    keep[::stride, ::stride] = kept_pixels(depth, keep_flying_pixels)[::stride, ::stride]
+    cloud = Cloud(
+        unproject(depth, intrinsics)[keep].astype(np.float64),
         colors[keep],
         depth_normals(depth, intrinsics)[keep],
         None if uncertainty is None else uncertainty[keep],
-        "omnidc; camera frame: x right, y down, z forward",
     )
-    return int(keep.sum())
+    if voxel is not None:
+        cloud = voxel_downsample(cloud, voxel)
+    comment = "omnidc; camera frame: x right, y down, z forward"
+    write_points(path, cloud.points, cloud.colors, cloud.normals, cloud.uncertainty, comment)
+    return len(cloud.points)

@@ -86,7 +86,7 @@ class FolderSink:
         self.settings = {
             "model": model,
             "options": asdict(options or CompleteOptions()),
-            "keep_flying_pixels": self.options.keep_flying_pixels,
+            **_cloud_options(self.options),
             "reading": dict(reading or {}),
         }
         self.head = {"omnidc": __version__, **self.settings, "notes": list(notes)}
@@ -163,7 +163,7 @@ class FolderSink:
             write_turntable(path, turntable(points, colors))
         else:
             scale = self.png_scale if path.suffix == ".png" else None
-            completion.save(path, scale=scale, keep_flying_pixels=self.options.keep_flying_pixels)
+            completion.save(path, scale=scale, **_cloud_options(self.options))
 
     def _choose_png_scale(self, completion: Completion) -> float:
         """Return a scale that fits `clip_depth`, or twice the depth of the first frame, and at least that frame."""
@@ -181,9 +181,8 @@ class FolderSink:
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
             frames, scale = table["frames"], table["png_scale"]
-            # Folders of earlier versions do not say how their input was read.
-            earlier = {key: table[key] for key in self.settings if key != "reading"}
-            earlier["reading"] = table.get("reading", self.settings["reading"])
+            # Folders of earlier versions say less; that counts as the same.
+            earlier = {"model": table["model"], **{key: table.get(key, now) for key, now in self.settings.items()}}
             complete = {name: record for name, record in frames.items() if "source" in record}
         except (ValueError, KeyError, TypeError, AttributeError, OSError):
             self.announce(f"{path} cannot be read and is written anew.")
@@ -241,7 +240,7 @@ class FileSink:
             if path.suffix.lower() in (".png", ".pgm") and not path.name.lower().endswith("preview.png"):
                 scale = choose_scale(completion.depth, scale, path)
                 self.announce(f"{path.name}: depth × {scale:g}")
-            completion.save(path, scale=scale, keep_flying_pixels=self.options.keep_flying_pixels)
+            completion.save(path, scale=scale, **_cloud_options(self.options))
         if self.maps is not None:
             completion.save_maps(self.maps)
 
@@ -302,6 +301,10 @@ class ExportSink:
     def close(self) -> None:
         self.inner.close()
         self.export(self.results())
+
+
+def _cloud_options(write: WriteOptions) -> dict[str, Any]:
+    return {"keep_flying_pixels": write.keep_flying_pixels, "stride": write.stride, "voxel": write.voxel}
 
 
 def _load(path: Path, key: str) -> npt.NDArray[np.float32]:

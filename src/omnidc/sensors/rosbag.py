@@ -282,7 +282,7 @@ def _bag_frame(
         image = _message(reader, image_at[0], image_at[1].log_time)
         scan = _message(reader, scan_at[0], scan_at[1].log_time)
         photo = take_photo(
-            Photograph(decode_image(image)), camera, f"{name}.png", options.masks, straighten=not same_view
+            Photograph(np.array(decode_image(image))), camera, f"{name}.png", options.masks, straighten=not same_view
         )
         assert photo.K is not None
         if same_view:
