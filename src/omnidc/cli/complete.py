@@ -49,7 +49,7 @@ def complete(
     ] = "auto",
     intrinsics: Annotated[
         tuple[float, float, float, float] | None,
-        typer.Option(metavar="FX FY CX CY", help="Camera in pixels; needed for ply, glb and --ray-depth."),
+        typer.Option(metavar="FX FY CX CY", help="Camera in pixels, for clouds, meshes, exports and --ray-depth."),
     ] = None,
     camera: Annotated[Path | None, typer.Option(help="Camera from a file instead: txt, npy or json.")] = None,
     ray_depth: Annotated[bool, typer.Option("--ray-depth", help="The input is distance along the ray.")] = False,

@@ -214,7 +214,7 @@ def rgbd(
     calib: Calib = None,
     intrinsics: Annotated[
         tuple[float, float, float, float] | None,
-        typer.Option(metavar="FX FY CX CY", help="Colour camera in pixels, instead of the recording's."),
+        typer.Option(metavar="FX FY CX CY", help="Camera in pixels, for clouds, meshes, exports and --ray-depth."),
     ] = None,
     poses: Annotated[
         Path | None,

@@ -201,7 +201,10 @@ def move_points(
     places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `sparse`; NaN = none
     values: npt.NDArray[np.float32],  # [h, w], one for each measurement
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return the measurements and their values on the grid of `places`, each at the pixel nearest to it, once."""
+    """Return the measurements and their values on the grid of `places`, each once, at the pixel nearest to it.
+
+    Where the grid is coarser, a measurement that no pixel rounds to is left out.
+    """
     rows, columns = np.nonzero(np.isfinite(places).all(axis=2))
     x, y = places[rows, columns].T
     source = np.rint(np.stack([y, x])).astype(np.int64)
