@@ -184,7 +184,7 @@ def resample_depth(
     places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `depth`; NaN = none
 ) -> npt.NDArray[np.float32]:
     """Return depth at these places, [H, W]: bilinear on a surface, the nearest pixel at edges and beside holes."""
-    known = np.isfinite(places).all(axis=2)
+    known = np.asarray(np.isfinite(places).all(axis=2))
     x, y = np.moveaxis(np.where(known[..., None], places, -2).astype(np.float32), 2, 0)
     columns = np.clip(np.rint(x), 0, depth.shape[1] - 1).astype(np.int64)
     rows = np.clip(np.rint(y), 0, depth.shape[0] - 1).astype(np.int64)

@@ -111,7 +111,8 @@ def same_view(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 def _off_center(K: Array, shape: tuple[int, int]) -> float:
     """Return how far the principal point lies from the middle, as a fraction of the image."""
-    return max(abs(K[0, 2] - (shape[1] - 1) / 2) / shape[1], abs(K[1, 2] - (shape[0] - 1) / 2) / shape[0])
+    x, y = float(K[0, 2]), float(K[1, 2])
+    return max(abs(x - (shape[1] - 1) / 2) / shape[1], abs(y - (shape[0] - 1) / 2) / shape[0])
 
 
 def turn_frame(frame: Frame, orientation: Orientation) -> Frame:
@@ -119,7 +120,9 @@ def turn_frame(frame: Frame, orientation: Orientation) -> Frame:
     if not orientation:
         return frame
     names = ("image", "sparse", "depth", "sky", "mask")
-    maps = {name: orientation.apply(values) for name in names if (values := getattr(frame, name)) is not None}
+    maps: dict[str, Any] = {
+        name: orientation.apply(values) for name in names if (values := getattr(frame, name)) is not None
+    }
     shape = (frame.height, frame.width)
     return replace(
         frame,

@@ -53,10 +53,11 @@ def make_frame(
     photo = as_photograph(image, ignore_exif)
     camera = None if intrinsics is None else check_intrinsics(intrinsics)
     given = as_sparse(sparse, depth_scale, disparity)
+    depth_shape: tuple[int, int] | None = None
     if isinstance(given, PointList):
         depth_shape = given.shape_of((photo.shape, photo.orientation.shape(photo.shape))) or UNCERTAIN
-    else:
-        depth_shape = None if given is None else (given.depth.shape[0], given.depth.shape[1])
+    elif given is not None:
+        depth_shape = (given.depth.shape[0], given.depth.shape[1])
     arranged = arrange(photo, depth_shape, camera)
     picture = arranged.image
     if given is None:

@@ -288,7 +288,8 @@ def _bag_frame(
         if same_view:
             depth = drop_flying_pixels(decode_depth(scan))
             sparse = scatter_lowres(depth, photo.shape)
-            count = PointCount(*[int((depth > 0).sum())] * 3, drawn=int((sparse > 0).sum()))
+            measured = int((depth > 0).sum())
+            count = PointCount(measured, measured, measured, 0, int((sparse > 0).sum()))
         elif depth_camera is not None:
             depth = drop_flying_pixels(decode_depth(scan))
             depth_K = depth_camera.for_image(depth.shape)
