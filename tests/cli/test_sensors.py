@@ -132,7 +132,8 @@ def test_lidar_undistortion_is_said_and_the_photo_saved(cli: Callable[..., Run],
     scan, image, calib = bent_scan(tmp_path)
     run = cli("lidar", scan, image, "--calib", calib, "-o", "out", "-f", "npy")
     assert run.code == 0, run.err
-    assert "depth belongs to the pixels of the undistorted photograph" in run.out
+    assert "depth is computed for the undistorted photograph" in run.out
+    assert "depth belongs to the pixels of undistorted photographs: out/a_undistorted.png" in run.out
     record = json.loads((tmp_path / "out/metadata.json").read_text())["frames"]["a"]
     assert record["undistorted"] == "a_undistorted.png"
     assert "undistorted to a pinhole camera" in record["pixels"]
@@ -149,6 +150,8 @@ def test_lidar_original_pixels_bring_depth_back(cli: Callable[..., Run], tmp_pat
     assert depth.shape == (HEIGHT, WIDTH)
     assert (depth[4:-4, 4:-4] > 0).all()
     assert not (tmp_path / "own/a_undistorted.png").exists()
+    assert "brought back to the camera's own pixels" in run.out
+    assert "depth belongs" not in run.out
     record = json.loads((tmp_path / "own/metadata.json").read_text())["frames"]["a"]
     assert any("camera's own pixels" in note for note in record["notes"])
     assert "intrinsics" not in record

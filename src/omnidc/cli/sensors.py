@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -165,7 +165,8 @@ def lidar(
             source = paired_frames(scan, image, calibration, reading)
         else:
             source = LazyFrames({image.stem: partial(lidar_frame, scan, image, calibration, reading)})
-    choices = run.reading({**asdict(reading), "kitti_camera": kitti_camera, "original_pixels": original_pixels})
+    where = {"calib": calib, "kitti_camera": kitti_camera, "original_pixels": original_pixels}
+    choices = run.reading({**asdict(reading), **where})
     _run(source, output, options, write, run, allow_empty, choices)
 
 
@@ -198,7 +199,7 @@ def radar(
         radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, run.mask, run.ignore_exif
     )
     spread = {"azimuth": azimuth, "elevation": elevation, "spacing": spacing}
-    reading = run.reading({**spread, "columns": columns, "original_pixels": original_pixels})
+    reading = run.reading({**spread, "calib": calib, "columns": columns, "original_pixels": original_pixels})
     _run(LazyFrames({image.stem: load}), output, options, write, run, allow_empty, reading)
 
 
@@ -329,6 +330,8 @@ def _run(
     original = bool(reading["original_pixels"])
     if original:
         _check_pinhole(write, posed or wrap is not None)
+        brought = "results are brought back to the camera's own pixels, with their distortion (--original-pixels)"
+        source = replace(source, notes=(*source.notes, brought))
     if posed:
         _check_poses(source, exports)
     if posed or wrap is not None:
@@ -377,6 +380,8 @@ def _check_poses(source: LazyFrames, exports: FusionOptions) -> None:
     count, least = len(source.posed.intersection(source.names)), 3 if exports.fuse else 2 if exports.mesh else 1
     if count < least:
         what = "--fuse" if exports.fuse else "--mesh" if exports.mesh else "--export"
+        if len(source.names) < least:
+            raise ConfigError(f"{what} needs {least} frames or more, not {len(source.names)}.")
         raise ConfigError(
             f"{what} needs {least} frames with a pose and a camera, but {count} of {len(source.names)} have both: "
             "give --poses FILE, and --intrinsics FX FY CX CY or --calib FILE."

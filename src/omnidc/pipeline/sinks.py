@@ -114,6 +114,8 @@ class FolderSink:
         undistorted = None if frame.original is None else self._undistorted(frame)
         if undistorted is not None and self.folder / undistorted not in written:
             write_picture(self.folder / undistorted, frame.image)
+        if undistorted is not None and not any(record.get("undistorted") for record in self.frames.values()):
+            self.announce(f"depth belongs to the pixels of undistorted photographs: {self.folder / undistorted} …")
         self.frames[frame.name] = {
             **completion.metadata(),
             "source": frame.source or f"{frame.name}.png",

@@ -16,7 +16,7 @@ from omnidc.io.calibration import Calibration
 from omnidc.io.images import Photograph, find_mask, read_image
 from omnidc.io.turning import ArrangedPhoto, arrange
 
-UNDISTORTED = "undistorted to a pinhole camera: depth belongs to the pixels of the undistorted photograph"
+UNDISTORTED = "undistorted to a pinhole camera: depth is computed for the undistorted photograph"
 
 
 @dataclass(frozen=True)
