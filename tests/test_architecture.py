@@ -21,7 +21,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
-    "io": ("errors frame geometry", "OpenEXR PIL laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
+    "io": ("errors frame geometry", "OpenEXR PIL cv2 laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
     "integrate": ("errors", "numpy scipy torch"),
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
