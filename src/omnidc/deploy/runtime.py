@@ -60,7 +60,7 @@ class OnnxCompleter:
             raise CheckpointError(f"{file} is not a readable ONNX model ({reason}): export it again.") from error
         meta = self.session.get_modelmeta()
         self.info = ModelInfo.from_metadata(meta.custom_metadata_map, str(file))
-        self.name = file.name
+        self.path, self.name = file, file.name
         given = {each.name: each.shape for each in self.session.get_inputs()}
         if set(given) != set(INPUTS):
             raise CheckpointError(
