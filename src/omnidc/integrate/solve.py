@@ -140,7 +140,7 @@ def solve(
             callback(k, x)
         if xtol is None:
             active = active & (relative > rtol)
-        if not bool(active.any()):
+        if k == iterations or not bool(active.any()):
             break
         z = project(M(r))
         if xtol is not None:

@@ -32,13 +32,9 @@ def propagate(
         x = x + anchor * (measured - x)
     for _ in range(steps):
         padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-        parts = [
-            affinity[:, k : k + 1] * padded[..., y : y + height, x0 : x0 + width]
-            for k, (y, x0) in enumerate(NEIGHBORHOOD)
-        ]
-        x = parts[0]
-        for part in parts[1:]:
-            x = x + part
+        x = torch.zeros_like(x)
+        for k, (y, x0) in enumerate(NEIGHBORHOOD):
+            x = torch.addcmul(x, affinity[:, k : k + 1], padded[..., y : y + height, x0 : x0 + width])
         if measured is not None and anchor is not None:
             x = x + anchor * (measured - x)
     return x
