@@ -84,7 +84,13 @@ def test_equal_sizes_get_one_name(x: np.ndarray) -> None:
 def test_short_forms_equal_those_of_torch() -> None:
     x = torch.randn(2, 6, 5, 4)
     weight = torch.rand(2, 6, 5, 4)
-    expected = [*x.chunk(3, dim=1), x.softmax(dim=1), torch.lerp(x, -x, weight)]
+
+    def values() -> list[torch.Tensor]:
+        slices = [x[..., :5, 1:3], x[:, 0:6], x[:, ::2], x[..., 1:, :], x[:, 2], x[..., None], x[1]]
+        product = torch.baddbmm(weight[0, :, :, :1], x[0], x[0].mT)
+        return [*x.chunk(3, dim=1), x.softmax(dim=1), torch.lerp(x, -x, weight), *slices, product]
+
+    expected = values()
     with ShortForms():
-        got = [*x.chunk(3, dim=1), x.softmax(dim=1), torch.lerp(x, -x, weight)]
+        got = values()
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(got, expected, strict=True))

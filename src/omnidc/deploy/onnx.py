@@ -23,11 +23,13 @@ from omnidc.deploy.graph import graphs, name_sizes, simplify
 from omnidc.deploy.loop import insert_loop, trace_step
 from omnidc.deploy.model_info import INPUTS, OUTPUTS, ModelInfo
 from omnidc.deploy.short_forms import ShortForms
-from omnidc.errors import ConfigError, MissingExtraError
+from omnidc.errors import CheckpointError, ConfigError, MissingExtraError
 from omnidc.io.files import atomic_path
 from omnidc.network.compact import CompactNetwork
 
 OPSET = 18
+TRACED = (5, 7)  # height and width in units of the divisor: every padding to a multiple of two units changes them
+TOLERANCE, MIN_EQUAL = 1e-3, 0.999  # relative difference from torch, and the share of pixels that keep to it
 # Batch, and height and width in units of the divisor, at which the sizes of all values are observed: below and above
 # 256 pixels, to which networks pad.
 OBSERVED = ((2, 2, 9), (3, 10, 3), (1, 17, 20), (2, 3, 26))
@@ -68,12 +70,16 @@ def export_onnx(
             f"--size {size[0]}x{size[1]} does not suit this model: both sides are positive multiples of {divisor}."
         )
     start = time.perf_counter()
-    model = _trace(network.eval(), size or _traced_size(divisor), list(outputs), is_fixed=size is not None)
+    model = _trace(
+        network.eval(), size or (TRACED[0] * divisor, TRACED[1] * divisor), list(outputs), is_fixed=size is not None
+    )
     model = simplify(model)
     observed = [(b, *size) for b, _, _ in OBSERVED] if size else [(b, h * divisor, w * divisor) for b, h, w in OBSERVED]
-    name_sizes(model, [_arrays(_example(*one)) for one in observed])
+    examples = [_example(*one) for one in observed]
+    name_sizes(model, [_arrays(one) for one in examples])
     onnx.helper.set_model_props(model, info.to_metadata())
     onnx.checker.check_model(model)
+    _check(model, network, outputs.index("depth"), examples)
     with atomic_path(path) as temporary:
         onnx.save(model, str(temporary))
     nodes = sum(len(graph.node) for graph in graphs(model.graph))
@@ -118,10 +124,23 @@ def _trace(network: nn.Module, size: tuple[int, int], outputs: list[str], is_fix
     return model
 
 
-def _traced_size(divisor: int) -> tuple[int, int]:
-    """A size without special cases: height and width differ, and neither is one cell."""
-    cells = -(-96 // divisor) + 1
-    return cells * divisor, (cells + 2) * divisor
+def _check(model: Any, network: nn.Module, index: int, examples: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Raise unless the depth of the model equals that of torch for all examples."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for example in examples:
+        with torch.inference_mode():
+            expected = network(*example)[index].numpy()
+        (depth,) = session.run(["depth"], _arrays(example))
+        share = float((abs(depth / expected - 1) <= TOLERANCE).mean())
+        if not share >= MIN_EQUAL:
+            size = "x".join(map(str, expected.shape[-2:]))
+            raise CheckpointError(
+                f"The exported model differs from torch at {size}: only {share:.2%} of the depths are within "
+                f"{TOLERANCE:g}; nothing was written. Please report this with the model and the versions of torch and "
+                "onnxruntime."
+            )
 
 
 def _example(batch: int, height: int, width: int) -> tuple[Tensor, Tensor]:

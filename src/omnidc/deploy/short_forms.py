@@ -29,6 +29,32 @@ def lerp(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     return start + weight * (end - start)
 
 
+def baddbmm(add: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """`torch.baddbmm` without factors of 1; a matrix that was expanded over the batch is taken once."""
+    return (left[0] if left.stride(0) == 0 else left) @ right + add
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """`x[index]` without the slices that take a whole axis: each would be a copy.
+
+    That is decided at the traced size, so that a crop which does nothing there would be lost: trace at a size that no
+    padding leaves as it is.
+    """
+    if not isinstance(index, tuple) or not all(one is Ellipsis or isinstance(one, slice) for one in index):
+        return x[index]
+    given = [one for one in index if one is not Ellipsis]
+    start = x.ndim - len(given) if index[0] is Ellipsis else 0
+    for axis, one in enumerate(given, start):
+        step = 1 if one.step is None else int(one.step)
+        first, last = int(one.start or 0), x.shape[axis] if one.stop is None else one.stop
+        if step == 1 and first == 0 and int(last) == int(x.shape[axis]):
+            continue
+        key = [slice(None)] * x.ndim
+        key[axis] = one
+        x = Tensor.__getitem__(x, tuple(key))
+    return x
+
+
 SHORT: dict[Any, Callable[..., Any]] = {
     torch.chunk: chunk,
     Tensor.chunk: chunk,
@@ -36,6 +62,8 @@ SHORT: dict[Any, Callable[..., Any]] = {
     Tensor.softmax: softmax,
     torch.lerp: lerp,
     Tensor.lerp: lerp,
+    torch.baddbmm: baddbmm,
+    Tensor.__getitem__: getitem,
 }
 
 
