@@ -18,7 +18,6 @@ PUBLIC = {
         "DepthCompleter",
         "FolderSink",
         "Sink",
-        "complete",
         "complete_source",
         "default_model",
         "load",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,40 @@ def test_runtime_needs_no_torch(model: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(2.0, rel=0.2)
     assert (tmp_path / "d.ply").is_file()
+
+
+COMMANDS = {
+    "complete": "complete {room}.jpg {room}_sparse.npz --camera {room}_intrinsics.txt -o out -f npy -f ply -f preview",
+    "folders": "complete images sparse -o out --runtime onnx",
+    "demo": "demo -o out",
+    "live": "live images sparse -o out",
+    "doctor": "doctor {room}.jpg {room}_sparse.npz --folds 2",
+}
+WITHOUT_TORCH = (
+    "import sys; sys.modules['torch'] = None\n"  # importing it raises ImportError from here on
+    "from omnidc.cli import main; main()"
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_with_an_onnx_model_need_no_torch(model: Path, tmp_path: Path, command: str) -> None:
+    room = Path(omnidc.__file__).parent / "examples" / "room"
+    for folder, source in (("images", f"{room}.jpg"), ("sparse", f"{room}_sparse.npz")):
+        (tmp_path / folder).mkdir()
+        shutil.copy(source, tmp_path / folder / f"a{Path(source).suffix}")
+    words = [*COMMANDS[command].format(room=room).split(), "-m", str(model)]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert command == "doctor" or list((tmp_path / "out").glob("*.npy"))
+
+
+def test_command_that_needs_torch_says_what_to_install() -> None:
+    words = ["train", "--preset", "compact", "--data", "scenes=x", "--out", "x"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'pip install "omnidc[torch]"' in done.stderr
 
 
 def test_torch_model_without_torch_says_what_to_install() -> None:

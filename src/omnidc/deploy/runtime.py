@@ -50,8 +50,7 @@ class OnnxCompleter:
             raise FileError(f"There is no model at {file}; make one with  omnidc export -o {file.name}.")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        if threads is not None:
-            options.intra_op_num_threads = threads
+        options.intra_op_num_threads = threads or _threads_of_environment()
         providers = _providers(device, onnxruntime.get_available_providers())
         try:
             self.session = onnxruntime.InferenceSession(str(file), options, providers=providers)
@@ -178,6 +177,12 @@ def _confidence(
         x = ((columns + 0.5) * size[1] / sparse.shape[1]).astype(int)
         result[rows, columns] = confidence[y, x]
     return result
+
+
+def _threads_of_environment() -> int:
+    """OMP_NUM_THREADS, as for torch; 0 = one thread for each core."""
+    word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(word) if word.isdecimal() else 0
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str]:

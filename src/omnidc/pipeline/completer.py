@@ -133,25 +133,6 @@ def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any
     return make_frame(image, sparse, intrinsics, **keywords)
 
 
-_LOADED: dict[tuple[str, str], DepthCompleter] = {}
-
-
-def complete(
-    image: Any,
-    sparse: Any,
-    intrinsics: Any = None,
-    *,
-    model: str | Path = "compact",
-    device: str = "auto",
-    **options: Any,
-) -> Any:
-    """One line: load the model (once per process) and complete. Options as for `DepthCompleter.complete`."""
-    key = (str(model), device)
-    if key not in _LOADED:
-        _LOADED[key] = load(model, device)
-    return _LOADED[key].complete(image, sparse, intrinsics, **options)
-
-
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
