@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.deploy.model_info import INPUTS, ModelInfo
-from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, InputError, MissingExtraError
+from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, MissingExtraError
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
+from omnidc.pipeline.base import BaseCompleter
 from omnidc.pipeline.completion import Completion
-from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.enlarge import enlarge, enlarge_depth
 from omnidc.pipeline.maps import FloatMap, Maps, working_size
 from omnidc.pipeline.options import CompleteOptions
-from omnidc.pipeline.prepare import make_frame
 
 FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
@@ -37,7 +37,7 @@ class Outputs:
     residual: float | None
 
 
-class OnnxCompleter:
+class OnnxCompleter(BaseCompleter):
     """Completes depth with an exported model; the same calls as `DepthCompleter`."""
 
     def __init__(self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None) -> None:
@@ -68,22 +68,6 @@ class OnnxCompleter:
         height, width = given["image"][2:]
         self.fixed_size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
         self.outputs = [each.name for each in self.session.get_outputs()]
-
-    def complete(self, image: Any, sparse: Any = None, intrinsics: Any = None, **keywords: Any) -> Any:
-        """Complete one view into a `Completion`, or lists of views into a list of them.
-
-        `complete(frame, options)` takes a `Frame` and `CompleteOptions`; `complete(image, sparse, intrinsics)` paths or
-        arrays, with the fields of `CompleteOptions` and the keywords of `make_frame` as keywords.
-        """
-        if isinstance(image, Frame):
-            return self._complete_frame(image, sparse or CompleteOptions())
-        options, reading = CompleteOptions.split_keywords(keywords)
-        if not isinstance(image, list | tuple):
-            return self._complete_frame(make_frame(image, sparse, intrinsics, **reading), options)
-        if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
-            raise InputError("A list of images needs a list of as many sparse maps.")
-        frames = [make_frame(*one, intrinsics, **reading) for one in zip(image, sparse)]
-        return self.complete_frames(frames, options)
 
     def complete_frames(self, frames: Sequence[Frame], options: CompleteOptions | None = None) -> list[Completion]:
         """Complete several frames, one after the other."""
