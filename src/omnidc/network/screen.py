@@ -78,7 +78,7 @@ class OutlierClassifier(nn.Module):
         shape = x.shape[2:]
         x = x.flatten(2)  # [B, FEATURES, candidates]: a matrix product from the left needs no copy
         for layer in (self.layer1, self.layer2, self.layer3):
-            x = torch.baddbmm(layer.bias[:, None], layer.weight.expand(len(x), -1, -1), x)
+            x = torch.baddbmm(layer.bias[:, None], layer.weight.expand(x.shape[0], -1, -1), x)
             x = x if layer is self.layer3 else F.relu(x, inplace=True)
         return F.pixel_shuffle(x.reshape(-1, *shape), side)
 
