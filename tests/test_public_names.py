@@ -42,7 +42,9 @@ PUBLIC = {
 
 
 def members(kind: type) -> list[str]:
-    names = [name for name, value in vars(kind).items() if inspect.isfunction(value) or isinstance(value, property)]
+    names = [
+        name for name, value in inspect.getmembers(kind) if inspect.isfunction(value) or isinstance(value, property)
+    ]
     return sorted(name for name in names if not name.startswith("_"))
 
 

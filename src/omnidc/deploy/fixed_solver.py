@@ -83,17 +83,17 @@ def spread_sum(maps: Sequence[Tensor]) -> Tensor:
     return total
 
 
-def apply(anchor: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
+def apply(data_weight: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
     """A x = a x + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r x."""
     pooled = [x]
     for _ in edges[1:]:
         pooled.append(F.avg_pool2d(pooled[-1], 2))
-    return anchor * x + spread_sum([divergence(w * gradient(mean)) for w, mean in zip(edges, pooled)])
+    return data_weight * x + spread_sum([divergence(w * gradient(mean)) for w, mean in zip(edges, pooled)])
 
 
-def _smoother(anchor: Tensor, edges: Sequence[Tensor]) -> Tensor:
-    """Inverse of `omnidc.integrate.multigrid.majorant`."""
-    diagonal = (anchor + degree(edges[0])) / JACOBI_DAMPING
+def _smoother(data_weight: Tensor, edges: Sequence[Tensor]) -> Tensor:
+    """Inverse of `omnidc.integrate.multigrid.smoother_diagonal`."""
+    diagonal = (data_weight + degree(edges[0])) / JACOBI_DAMPING
     if len(edges) > 1:
         diagonal = diagonal + 2 * spread(spread_sum([degree(w) for w in edges[1:]]))
     return 1 / diagonal.clamp_min(TINY)
@@ -103,7 +103,7 @@ def _smoother(anchor: Tensor, edges: Sequence[Tensor]) -> Tensor:
 class Grid:
     """A of one grid, its smoother, and the weights of the interpolation from the next coarser one."""
 
-    anchor: Tensor  # [B, 1, h, w]
+    data_weight: Tensor  # [B, 1, h, w]
     edges: tuple[Tensor, ...]  # per resolution [B, 2, h / 2^r, w / 2^r], 0 in column 0 of x and row 0 of y
     smoother: Tensor  # [B, 1, h, w], inverse of the smoother's diagonal
     # [B, 16, h / 2, w / 2]: of the own block, those beside, above and across; by sub-row and sub-column. The coarsest
@@ -112,35 +112,35 @@ class Grid:
 
     def apply(self, x: Tensor) -> Tensor:
         """A x."""
-        return apply(self.anchor, self.edges, x)
+        return apply(self.data_weight, self.edges, x)
 
     def tensors(self) -> list[Tensor]:
-        return [self.anchor, self.smoother, *self.edges, *([] if self.weights is None else [self.weights])]
+        return [self.data_weight, self.smoother, *self.edges, *([] if self.weights is None else [self.weights])]
 
 
-def coarsen(anchor: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
-    """The grid, and anchor and edges of the one of half its size; height and width are even."""
+def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
+    """The grid, and data weights and edges of the one of half its size; height and width are even."""
     wx, wy = edges[0][:, :1], edges[0][:, 1:]
-    x_share = _neighbor_share(wx, F.pad(wx, (-1, 1)), anchor, -1)
-    y_share = _neighbor_share(wy, F.pad(wy, (0, 0, -1, 1)), anchor, -2)
+    x_share = _neighbor_share(wx, F.pad(wx, (-1, 1)), data_weight, -1)
+    y_share = _neighbor_share(wy, F.pad(wy, (0, 0, -1, 1)), data_weight, -2)
     x_own, y_own = 1 - x_share, 1 - y_share
     weights = F.pixel_unshuffle(torch.cat([x_own * y_own, x_share * y_own, x_own * y_share, x_share * y_share], 1), 2)
-    grid = Grid(anchor, edges, _smoother(anchor, edges), weights)
+    grid = Grid(data_weight, edges, _smoother(data_weight, edges), weights)
     # The edge into an even column crosses to the block before it.
     cx = wx[..., ::2] * (1 - x_share[..., ::2] - from_left(x_share[..., 1::2]))
     cy = wy[..., ::2, :] * (1 - y_share[..., ::2, :] - from_above(y_share[..., 1::2, :]))
     finest = torch.cat([cx[..., ::2, :] + cx[..., 1::2, :], cy[..., ::2] + cy[..., 1::2]], dim=1)
     if len(edges) > 1:
         finest = finest + edges[1]
-    return grid, 4 * F.avg_pool2d(anchor, 2), (finest, *edges[2:])
+    return grid, 4 * F.avg_pool2d(data_weight, 2), (finest, *edges[2:])
 
 
-def _neighbor_share(before: Tensor, after: Tensor, anchor: Tensor, axis: int) -> Tensor:
+def _neighbor_share(before: Tensor, after: Tensor, data_weight: Tensor, axis: int) -> Tensor:
     """Share of the neighboring block in a pixel's interpolation; see `omnidc.integrate.transfer`."""
-    even = torch.arange(anchor.shape[axis], device=anchor.device) % 2 == 0
+    even = torch.arange(data_weight.shape[axis], device=data_weight.device) % 2 == 0
     even = even if axis == -1 else even[:, None]
     cross, inner = torch.where(even, before, after), torch.where(even, after, before)
-    return 0.5 * cross / (cross + inner + anchor).clamp_min(TINY)
+    return 0.5 * cross / (cross + inner + data_weight).clamp_min(TINY)
 
 
 def prolong(weights: Tensor, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 2 H, 2 W]
@@ -160,13 +160,13 @@ class FixedMultigrid:
     grids: tuple[Grid, ...]
 
     @classmethod
-    def build(cls, anchor: Tensor, edges: tuple[Tensor, ...], levels: int) -> FixedMultigrid:
+    def build(cls, data_weight: Tensor, edges: tuple[Tensor, ...], levels: int) -> FixedMultigrid:
         """Coarsen `levels` times."""
         grids = []
         for _ in range(levels):
-            grid, anchor, edges = coarsen(anchor, edges)
+            grid, data_weight, edges = coarsen(data_weight, edges)
             grids.append(grid)
-        return cls((*grids, Grid(anchor, edges, _smoother(anchor, edges), None)))
+        return cls((*grids, Grid(data_weight, edges, _smoother(data_weight, edges), None)))
 
     def tensors(self) -> list[Tensor]:
         return [tensor for grid in self.grids for tensor in grid.tensors()]
@@ -177,8 +177,8 @@ class FixedMultigrid:
         rest = list(tensors)
         grids = []
         for level in range(levels + 1):
-            anchor, smoother, *edges = (rest.pop(0) for _ in range(2 + max(resolutions - level, 1)))
-            grids.append(Grid(anchor, tuple(edges), smoother, rest.pop(0) if level < levels else None))
+            data_weight, smoother, *edges = (rest.pop(0) for _ in range(2 + max(resolutions - level, 1)))
+            grids.append(Grid(data_weight, tuple(edges), smoother, rest.pop(0) if level < levels else None))
         return cls(tuple(grids))
 
     def __call__(self, b: Tensor, level: int = 0) -> Tensor:
@@ -257,35 +257,35 @@ class Problem:
 
 def prepare(
     gradients: Sequence[Tensor],  # R × [B, 2, h / 2^r, w / 2^r]
-    observed: Tensor,  # [B, 1, h, w]
-    anchor: Tensor,  # [B, 1, h, w] ≥ 0, weight of the measurements
+    sparse_log_depth: Tensor,  # [B, 1, h, w]
+    data_weight: Tensor,  # [B, 1, h, w] ≥ 0, weight of the measurements
     weights: Sequence[Tensor],  # like `gradients`, ≥ 0
-    start: Tensor,  # [B, 1, h, w]
+    warm_start: Tensor,  # [B, 1, h, w]
     levels: int,
 ) -> Problem:
     """Build the equations and their grids; 2^levels divides h and w, and levels ≥ R − 1."""
     edges = tuple(torch.cat([F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))], 1) for w in weights)
     mean_edge = edges[0].mean((1, 2, 3), keepdim=True) * 2
-    floating = (anchor.sum((1, 2, 3), keepdim=True) <= 1e-6 * mean_edge).to(anchor)
+    floating = (data_weight.sum((1, 2, 3), keepdim=True) <= 1e-6 * mean_edge).to(data_weight)
     flow = spread_sum([divergence(w * g) for w, g in zip(edges, gradients)])
-    b = project(anchor * observed + flow, floating)
-    x = project(start, floating)
-    r = project(b - apply(anchor, edges, x), floating)
+    b = project(data_weight * sparse_log_depth + flow, floating)
+    x = project(warm_start, floating)
+    r = project(b - apply(data_weight, edges, x), floating)
     first = Iterate(x, r, torch.zeros_like(b), torch.ones_like(b[..., :1, :1]))
-    return Problem(b, first, FixedMultigrid.build(anchor, edges, levels), floating)
+    return Problem(b, first, FixedMultigrid.build(data_weight, edges, levels), floating)
 
 
 def integrate_fixed(
     gradients: Sequence[Tensor],
-    observed: Tensor,
-    anchor: Tensor,
+    sparse_log_depth: Tensor,
+    data_weight: Tensor,
     weights: Sequence[Tensor],
-    start: Tensor,
+    warm_start: Tensor,
     iterations: int,
     levels: int,
 ) -> tuple[Tensor, Tensor]:
     """Return log depth [B, 1, h, w] and the relative residual [B]; arguments as in `prepare`."""
-    problem = prepare(gradients, observed, anchor, weights, start, levels)
+    problem = prepare(gradients, sparse_log_depth, data_weight, weights, warm_start, levels)
     state = problem.first
     for _ in range(iterations):
         state = iterate(state, problem.multigrid, problem.floating)
