@@ -23,12 +23,12 @@ import cv2
 import numpy as np
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
-from processes import cpu_seconds
 
 import omnidc
 from omnidc.deploy.runtime import OnnxCompleter
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.pipeline import make_frame
+from processes import cpu_seconds
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = Path(omnidc.__file__).parent / "examples"

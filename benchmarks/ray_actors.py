@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from processes import cpu_seconds
-
 import omnidc
 from omnidc.deploy.ray import complete_with_ray
 from omnidc.deploy.ray_options import RayOptions
 from omnidc.frame import Frame, LazyFrames
 from omnidc.pipeline import Completion, make_frame
+from processes import cpu_seconds
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 
