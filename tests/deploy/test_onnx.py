@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import sys
@@ -175,6 +176,20 @@ def test_command_that_needs_torch_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert 'pip install "omnidc[torch]"' in done.stderr
+
+
+def test_service_answers_with_an_onnx_model(model: Path) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    from omnidc.web.app import create_app
+    from omnidc.web.settings import Settings
+
+    room = Path(omnidc.__file__).parent / "examples" / "room"
+    files = {"image": Path(f"{room}.jpg").read_bytes(), "sparse": Path(f"{room}_sparse.npz").read_bytes()}
+    named = {name: (f"{name}{suffix}", files[name]) for name, suffix in (("image", ".jpg"), ("sparse", ".npz"))}
+    with testclient.TestClient(create_app(OnnxCompleter(model), Settings()), base_url="http://localhost") as client:
+        answer = client.post("/v1/complete", files=named)
+    assert answer.status_code == 200
+    assert np.load(io.BytesIO(answer.content)).shape == (240, 320)
 
 
 def test_torch_model_without_torch_says_what_to_install() -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from omnidc.errors import ConfigError, InputError
 from omnidc.frame import Frame
 from omnidc.pipeline.completion import Completion
-from omnidc.pipeline.options import CompleteOptions
+from omnidc.pipeline.options import CompleteOptions, TileOption
 from omnidc.pipeline.prepare import make_frame
 
 if TYPE_CHECKING:
@@ -74,6 +74,17 @@ class BaseCompleter(ABC):
         cameras = intrinsics if _one_each(intrinsics, len(image)) else [intrinsics] * len(image)
         frames = [read_frame(*one, reading) for one in zip(image, sparse, cameras)]
         return self.complete_frames(frames, options)
+
+    def complete_inputs(
+        self,
+        inputs: Sequence[Frame],
+        keep_input: Any = "soft",
+        max_long_side: int | None = None,
+        tile: TileOption = "auto",
+        far: float | None = None,
+    ) -> list[Completion]:
+        """Call `complete_frames`; the old name, for one release."""
+        return self.complete_frames(inputs, CompleteOptions(keep_input, max_long_side, tile, far))
 
 
 def _frame_options(given: Any, keywords: dict[str, Any]) -> CompleteOptions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
 from omnidc.pipeline.base import BaseCompleter
 from omnidc.pipeline.completion import Completion
-from omnidc.pipeline.options import CompleteOptions, TileOption
+from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.runner import run
 
 
@@ -31,17 +30,6 @@ class DepthCompleter(BaseCompleter):
         options = options or CompleteOptions()
         maps = run(self.network, frames, options)
         return [Completion.from_maps(frame, one, options, self.name) for frame, one in zip(frames, maps)]
-
-    def complete_inputs(
-        self,
-        inputs: Sequence[Frame],
-        keep_input: Any = "soft",
-        max_long_side: int | None = None,
-        tile: TileOption = "auto",
-        far: float | None = None,
-    ) -> list[Completion]:
-        """Call `complete_frames`; the old name, for one release."""
-        return self.complete_frames(inputs, CompleteOptions(keep_input, max_long_side, tile, far))
 
 
 def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCompleter:
