@@ -8,6 +8,7 @@ pytest.importorskip("onnxruntime")
 
 import onnxruntime
 import torch
+import torch.nn.functional as F
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from omnidc.deploy.graph import name_sizes, simplify
@@ -88,7 +89,8 @@ def test_short_forms_equal_those_of_torch() -> None:
     def values() -> list[torch.Tensor]:
         slices = [x[..., :5, 1:3], x[:, 0:6], x[:, ::2], x[..., 1:, :], x[:, 2], x[..., None], x[1]]
         product = torch.baddbmm(weight[0, :, :, :1], x[0], x[0].mT)
-        return [*x.chunk(3, dim=1), x.softmax(dim=1), torch.lerp(x, -x, weight), *slices, product]
+        shuffled = [F.pixel_shuffle(weight[:, :4], 2), F.pixel_unshuffle(weight[..., :4, :], 2)]
+        return [*x.chunk(3, dim=1), x.softmax(dim=1), torch.lerp(x, -x, weight), *slices, product, *shuffled]
 
     expected = values()
     with ShortForms():
