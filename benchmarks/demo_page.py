@@ -1,6 +1,6 @@
 """The browser page on a model: seconds to open it and to complete one view with WASM in Chromium.
 
-    python benchmarks/demo_page.py MODEL.onnx [--size 240x320] [--repeats 5] [--chromium PATH]
+    python benchmarks/demo_page.py MODEL.onnx [--size 240x320] [--repeats 5] [--chromium PATH] [-o rows.json]
 
 Builds the page (docs/demo), opens it in headless Chromium, and completes the bundled example. Prints for each run the
 seconds that the page says, and the CPU time of all of the browser's processes: on a busy machine only that means
@@ -27,6 +27,7 @@ from playwright.sync_api import expect, sync_playwright
 import omnidc
 from omnidc.deploy.runtime import OnnxCompleter
 from omnidc.geometry.rasterize import resize_sparse_nearest
+from omnidc.io.files import write_json
 from omnidc.pipeline import make_frame
 from processes import cpu_seconds
 
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--size", default="240x320")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--chromium", default=shutil.which("chromium"))
+    parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     height, width = (int(side) for side in given.size.split("x"))
     view = make_frame(EXAMPLES / "room.jpg", EXAMPLES / "room_sparse.npz")
@@ -79,11 +81,14 @@ def main() -> None:
         print(f"opened: {page.inner_text('#status')} ({cpu_seconds() - before:.1f} CPU-seconds)", flush=True)
         page.set_input_files("#photo", str(folder / "photo.png"))
         page.set_input_files("#sparse", str(folder / "sparse.npy"))
-        for _ in range(given.repeats):
+        rows = []
+        for run in range(given.repeats):
             before = cpu_seconds()
             page.click("#run")
             status.to_contain_text("Done in", timeout=600_000)
-            print(f"{page.inner_text('#status')} ({cpu_seconds() - before:.2f} CPU-seconds)", flush=True)
+            said, used = page.inner_text("#status"), cpu_seconds() - before
+            rows.append({"run": str(run + 1), "seconds": float(said.split()[2]), "CPU_seconds": used})
+            print(f"{said} ({used:.2f} CPU-seconds)", flush=True)
             page.evaluate("document.getElementById('status').textContent = ''")
         with page.expect_download() as download:
             page.click("#save")
@@ -91,6 +96,8 @@ def main() -> None:
         expected = OnnxCompleter(given.model, "cpu").run(image, sparse).depth
         share = (np.abs(np.load(folder / "depth.npy") / expected - 1) < 1e-3).mean()
         print(f"{share:.2%} of the depths within 1e-3 of onnxruntime's")
+        if given.output is not None:
+            write_json(given.output, {"size": given.size, "equal": float(share), "rows": rows})
         browser.close()
         server.shutdown()
 

@@ -1,6 +1,6 @@
 """What int8 would bring: the trunk's convolutions of an exported model quantized, against the model as it is.
 
-    python benchmarks/int8.py MODEL.onnx FOLDER [--sizes 240x320,480x640] [-o int8.onnx]
+    python benchmarks/int8.py MODEL.onnx FOLDER [--sizes 240x320,480x640] [-o rows.json]
 
 FOLDER has .npz files with `rgb` [H, W, 3] and `depth` [H, W], 0 = unknown. The first eight calibrate the activations,
 sixteen others judge. Prints the CPU time of both in turns within one run, the size of both files, and the mean relative
@@ -22,6 +22,7 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from omnidc.deploy.runtime import OnnxCompleter
+from omnidc.io.files import write_json
 
 POINTS = 0.005  # share of the pixels
 CALIBRATION, JUDGED = 8, 16  # files
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", default="240x320,480x640")
     parser.add_argument("--repeats", type=int, default=6)
+    parser.add_argument("--model-output", type=Path, help="keep the int8 model here")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     paths = sorted(path for path in given.folder.glob("*.npz") if "nogt" not in path.name)
@@ -61,7 +63,7 @@ def main() -> None:
         node.name for node in onnx.load(str(given.model)).graph.node if node.op_type == "Conv" and "trunk" in node.name
     ]
     with tempfile.TemporaryDirectory() as folder:
-        small = given.output or Path(folder) / "int8.onnx"
+        small = given.model_output or Path(folder) / "int8.onnx"
         quantize_static(
             str(given.model),
             str(small),
@@ -76,6 +78,7 @@ def main() -> None:
         completers = [OnnxCompleter(path, "cpu", threads=1) for path in (given.model, small)]
         sizes = [path.stat().st_size / 1e6 for path in (given.model, small)]
         print(f"{len(convolutions)} convolutions in int8; {sizes[0]:.1f} MB → {sizes[1]:.1f} MB")
+    rows = []
     for word in given.sizes.split(","):
         height, width = (int(side) for side in word.split("x"))
         image, sparse, _ = read(paths[CALIBRATION], (height, width))
@@ -86,6 +89,7 @@ def main() -> None:
                 completer.run(image, sparse)
                 mine.append(time.process_time() - start)
         float32, int8 = (min(mine) for mine in seconds)
+        rows.append({"size": word, "float32_ms": 1000 * float32, "int8_ms": 1000 * int8, "ratio": float32 / int8})
         print(f"{word}: float32 {1000 * float32:.0f} ms, int8 {1000 * int8:.0f} ms of CPU time, {float32 / int8:.2f}")
     errors: list[list[float]] = [[], []]
     for path in paths[-JUDGED:]:
@@ -94,7 +98,10 @@ def main() -> None:
         for completer, mine in zip(completers, errors):
             result = completer.run(image, sparse).depth
             mine.append(float(np.abs(result[known] / depth[known] - 1).mean()))
-    print(f"REL on {JUDGED} views: float32 {np.mean(errors[0]):.5f}, int8 {np.mean(errors[1]):.5f}")
+    rel = [float(np.mean(mine)) for mine in errors]
+    print(f"REL on {JUDGED} views: float32 {rel[0]:.5f}, int8 {rel[1]:.5f}")
+    if given.output is not None:
+        write_json(given.output, {"megabytes": sizes, "rel": rel, "rows": rows})
 
 
 if __name__ == "__main__":
