@@ -19,7 +19,6 @@ PUBLIC = {
         "DepthCompleter",
         "FolderSink",
         "Sink",
-        "complete",
         "complete_source",
         "default_model",
         "load",
@@ -50,7 +49,9 @@ PUBLIC = {
 
 
 def members(kind: type) -> list[str]:
-    names = [name for name, value in vars(kind).items() if inspect.isfunction(value) or isinstance(value, property)]
+    names = [
+        name for name, value in inspect.getmembers(kind) if inspect.isfunction(value) or isinstance(value, property)
+    ]
     return sorted(name for name in names if not name.startswith("_"))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.cli.models import MODEL_HELP, RUNTIME_HELP, load_model
 from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
@@ -28,6 +28,7 @@ class ModelOptions:
 
     model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
     device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1", "mps" …'})
+    runtime: Literal["auto", "torch", "onnx"] = field(default="auto", metadata={"help": RUNTIME_HELP})
 
     @property
     def name(self) -> str:
@@ -103,7 +104,6 @@ def complete_all(
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
     from omnidc.errors import ConfigError, InputError
-    from omnidc.pipeline.prior import prior_completer
     from omnidc.pipeline.source import complete_source
 
     for note in source.notes:
@@ -122,8 +122,12 @@ def complete_all(
     local = engine is None or engine.engine == "local"
     if not local and chosen.prior:
         raise ConfigError("--prior runs on this machine only: leave out --engine.")
-    model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
-    completer = None if model is None else prior_completer(model, chosen.prior)
+    model = load_model(chosen.model, chosen.device, chosen.runtime) if local or chosen.verify else None
+    completer: NamedCompleter | None = model
+    if model is not None and chosen.prior:
+        from omnidc.pipeline.prior import prior_completer
+
+        completer = prior_completer(model, chosen.prior)
     printer = Printer(model if chosen.verify else None)
     try:
         if engine is not None and engine.engine == "ray":
@@ -136,6 +140,7 @@ def complete_all(
                 chosen.device,
                 complete,
                 engine.ray(),
+                runtime=chosen.runtime,
                 allow_empty=allow_empty,
                 listener=printer,
             )

@@ -309,6 +309,8 @@ def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
 
 def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
     """`F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
+    if torch.jit.is_tracing():  # type: ignore[no-untyped-call]
+        return F.pixel_shuffle(cells, 2)  # one ONNX node
     batch, channels, height, width = cells.shape
     blocks = cells.reshape(batch, channels // 4, 2, 2, height, width).permute(0, 1, 4, 2, 5, 3)
     return blocks.reshape(batch, channels // 4, 2 * height, 2 * width)
