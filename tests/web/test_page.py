@@ -71,7 +71,7 @@ def test_a_result_can_be_seen_downloaded_and_forgotten(client_of: Any, room: Any
     path = f"/page/results/{done['result']}"
     view = unpack(client.get(f"{path}/view").content)
     assert (view["width"], view["height"], view["step"], view["points"]) == (320, 240, 1, 500)
-    assert view["assumed_camera"]
+    assert view["camera_source"] == "assumed"
     depth = np.load(io.BytesIO(client.get(f"{path}/depth.npy").content))
     np.testing.assert_array_equal(view["array_depth"].reshape(240, 320), depth)
     np.testing.assert_array_equal(depth, np.load(io.BytesIO(client.post("/v1/complete", files=room).content)))
@@ -226,7 +226,7 @@ def test_page_behind_a_proxy_finds_everything(client_of: Any, room: Any, prefix:
 
 def test_page_words_name_no_options_of_the_command_line() -> None:
     from omnidc.errors import InputError
-    from omnidc.web.page import page_words
+    from omnidc.web.words import page_words
 
     with pytest.raises(InputError) as caught:
         make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((4, 4), np.float32))
