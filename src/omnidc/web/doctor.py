@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -20,6 +21,8 @@ from omnidc.web.errors import BusyError, HttpError
 from omnidc.web.jobs import CancelledError, JobQueue
 from omnidc.web.results import Kept
 from omnidc.web.words import page_words
+
+logger = logging.getLogger("omnidc.web")
 
 FOLDS = 3  # fewer than the command line's five: somebody waits
 POLL = 0.2  # seconds between two reports
@@ -84,6 +87,9 @@ class Doctor:
                 yield _line({"state": "failed", "error": page_words(str(error))})
             except (CancelledError, FutureCancelledError):
                 yield _line({"state": "failed", "error": "Cancelled."})
+            except Exception:
+                logger.exception("The doctor failed.")
+                yield _line({"state": "failed", "error": "The server failed at this check; its log says why."})
         finally:
             completer.cancelled = True
 

@@ -81,10 +81,10 @@ class SecurityMiddleware:
             return 421, "This server does not answer to this host name: see --allowed-host.", {}
         if self._is_foreign(headers, scope["method"]):
             return 403, "Pages of other sites may not use this server.", {}
-        if not self._is_open(scope["path"].removeprefix(self.settings.root_path)):
-            if not is_authorized(headers, self.settings):
-                sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
-                return 401, sentence, {"WWW-Authenticate": "Bearer"}
+        is_open = self._is_open(scope["path"].removeprefix(self.settings.root_path))
+        if not is_open and not is_authorized(headers, self.settings):
+            sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
+            return 401, sentence, {"WWW-Authenticate": "Bearer"}
         return None
 
     def _is_open(self, path: str) -> bool:

@@ -37,8 +37,9 @@ export class Scale {
     let [low, high] = [1, 2];
     if (sample.length) {
       const reach = (at(0.75) / at(0.25)) ** FENCE;
-      low = Math.max(at(0.01), Math.min(at(0.05), at(0.25) / reach));
-      high = Math.min(at(0.99), Math.max(at(0.95), at(0.75) * reach));
+      const inside = sample.filter((v) => v >= at(0.25) / reach && v <= at(0.75) * reach);
+      low = Math.max(at(0.01), Math.min(at(0.05), inside[0]));
+      high = Math.min(at(0.99), Math.max(at(0.95), inside[inside.length - 1]));
     }
     if (!(high > low * 1.001)) [low, high] = [low / 1.05, high * 1.05];
     Object.assign(this, { low, high, logarithmic: high > 4 * low });
