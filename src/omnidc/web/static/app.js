@@ -416,6 +416,7 @@ function showView() {
   $("compare").hidden = !view.linear;
   $("no-compare").hidden = Boolean(view.linear);
   $("measured").hidden = missing;
+  $("normals-key").hidden = !normals;
   $("bar-box").hidden = missing || normals || (shown === "cloud" && !$("cloud-color").checked) || (shown === "compare" && !view.linear);
   if (shown === "depth") paint($("map"), view.depth, view.columns, view.rows, view.scale, colors);
   if (uncertain && !missing) paint($("map"), view.uncertainty, view.columns, view.rows, view.spread, colors, "high");
