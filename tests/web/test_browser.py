@@ -75,8 +75,8 @@ def open_page(browser: Any, server_of: Any) -> Iterator[Any]:
         context.on("weberror", lambda error: wrong.append(str(error.error)))
         page = context.new_page()
         page.set_default_timeout(60_000)
-        page.goto(f"http://{host}:{port}/")
-        page.wait_for_selector("#login" if "api_key" in settings else "body[data-ready=true]")
+        page.goto(f"http://{host}:{port}/{'' if settings.get('page', True) else 'docs'}")
+        page.wait_for_selector("#key" if "api_key" in settings else "body[data-ready=true]")
         return page
 
     yield make
@@ -358,6 +358,34 @@ def test_the_page_asks_for_its_key(open_page: Any) -> None:
     start_example(page, ROOM)
     with page.expect_download():
         page.click("#save-npy")
+
+
+def test_the_interface_can_be_tried(open_page: Any) -> None:
+    page = open_page()
+    page.goto(f"{page.url}docs")
+    page.wait_for_selector("body[data-ready=true]")
+    assert page.locator("#routes details").count() >= 8
+    box = page.locator("details:has-text('POST /v1/complete')")
+    box.locator("summary").click()
+    shot(page, "interface")
+    box.locator("input[name=image]").set_input_files(EXAMPLES / "room.jpg")
+    box.locator("input[name=points]").fill("[[10, 20, 2.5]]")
+    box.locator("button").click()
+    wait_for_text(page, "details:has-text('POST /v1/complete') .answer", "^200 application/x-npySave 307")
+    box.locator("input[name=points]").fill("[[1000, 20, 2.5]]")
+    box.locator("button").click()
+    wait_for_text(page, "details:has-text('POST /v1/complete') .answer", "outside the image")
+
+
+def test_the_interface_asks_for_the_key(open_page: Any) -> None:
+    page = open_page(api_key="correct horse", page=False)
+    page.fill("#key", "correct horse")
+    page.click("#key-box button")
+    page.wait_for_selector("body[data-ready=true]")
+    box = page.locator("details:has-text('GET /v1/models')")
+    box.locator("summary").click()
+    box.locator("button").click()
+    wait_for_text(page, "details:has-text('GET /v1/models') .answer", "harmonic")
 
 
 def test_before_and_after(open_page: Any) -> None:

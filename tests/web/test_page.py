@@ -19,6 +19,7 @@ httpx = pytest.importorskip("httpx")
 
 from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
 from omnidc.pipeline import Completion, make_frame  # noqa: E402
+from omnidc.web.app import STATIC  # noqa: E402
 from omnidc.web.view import assumed_camera, corrupt_points, interpolated  # noqa: E402
 
 
@@ -43,14 +44,9 @@ def test_the_page_loads_nothing_from_elsewhere(client_of: Any) -> None:
     client = client_of()
     page = client.get("/")
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    for path in (
-        "/",
-        "/static/app.js",
-        "/static/editor.js",
-        "/static/cloud.js",
-        "/static/colors.js",
-        "/static/style.css",
-    ):
+    files = [f"/static/{file.name}" for file in STATIC.iterdir() if file.suffix in (".js", ".css", ".html")]
+    assert len(files) > 8
+    for path in ("/", "/docs", *files):
         text = client.get(path).text
         assert "http://" not in text
         assert "https://" not in text

@@ -53,7 +53,7 @@ def draw_points(
     xs = np.clip((columns + 0.5) * zoom[0] - 0.5, 0, picture.shape[1] - 1)
     ys = np.clip((rows + 0.5) * zoom[1] - 0.5, 0, picture.shape[0] - 1)
     small = radius < RIM_RADIUS
-    _draw_squares(result, xs[small], ys[small], colors[small], 1 if np.median(radius) < 0.8 else 2)
+    _draw_squares(result, xs[small], ys[small], colors[small], 1 if np.median(radius) < 0.6 else 2)
     # OpenCV places circles on a grid of 1/16 pixel when asked to.
     for x, y, r, color in zip(xs[~small], ys[~small], radius[~small], colors[~small].tolist()):
         at = (round(16 * x), round(16 * y))

@@ -7,10 +7,12 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from omnidc import __version__
@@ -32,6 +34,7 @@ logger = logging.getLogger("omnidc.web")
 T = TypeVar("T")
 
 
+STATIC = Path(__file__).parent / "static"
 FILE_THREADS = 2  # that decode uploads, and as many that encode answers
 
 
@@ -158,7 +161,7 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
         yield
         await asyncio.to_thread(shared.close)
 
-    # The usual documentation pages load scripts from elsewhere; the description itself is at /openapi.json.
+    # FastAPI's own documentation pages load scripts from elsewhere; /docs is ours.
     app = FastAPI(
         title="omnidc",
         version=__version__,
@@ -187,6 +190,12 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
 
 
 def _add_service(app: FastAPI, shared: AppState) -> None:
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
+
     @app.post(
         "/v1/complete",
         summary="Complete the depth of one view",
@@ -215,7 +224,7 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
             return PlainTextResponse(
                 f"omnidc {__version__}: depth completion over HTTP, with the model {shared.completer.name}.\n\n"
                 f"  curl -F image=@photo.jpg -F sparse=@sparse.npy {root}/v1/complete -o depth.npy\n\n"
-                f"Description: {root}/openapi.json   Page for people: omnidc web\n"
+                f"Interface to try: {root}/docs   Description: {root}/openapi.json   Page for people: omnidc web\n"
             )
 
     @app.get(

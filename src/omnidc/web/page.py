@@ -16,14 +16,13 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
-from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field, field_validator
 
 import omnidc
 from omnidc.errors import InputError, OmnidcError
 from omnidc.io.depth import CODECS
 from omnidc.web.admission import BYTES_PER_PIXEL, Exchange, exchange_of
-from omnidc.web.app import AppState, describe_model, set_event
+from omnidc.web.app import STATIC, AppState, describe_model, set_event
 from omnidc.web.doctor import Doctor
 from omnidc.web.errors import HttpError
 from omnidc.web.jobs import CancelledError, Job
@@ -34,7 +33,6 @@ from omnidc.web.security import COOKIE, is_authorized, is_key, session_token
 from omnidc.web.view import FIELD_OF_VIEW, CameraSource, choose_camera, corrupt_points, pack
 from omnidc.web.words import page_words
 
-STATIC = Path(__file__).parent / "static"
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 EXTRA = ("keep", "outliers", "field_of_view")
 LOGIN_BYTES = 4096  # of a request with a key
@@ -66,7 +64,6 @@ def add_page(app: FastAPI, shared: AppState) -> None:
     results, doctor = Results(settings, shared.budget.limit // 4), Doctor(shared.queue)
     app.state.results = results
     shared.on_close.append(doctor.close)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
     shared.metrics.gauge("omnidc_results_kept", "Results the page keeps in memory.", lambda: len(results))
     examples = json.loads((EXAMPLES / "index.json").read_text(encoding="utf-8"))
     hidden: dict[str, Any] = {"include_in_schema": False}

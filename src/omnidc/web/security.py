@@ -21,7 +21,7 @@ POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-OPEN = ("/healthz", "/readyz")  # without a key
+OPEN = ("/healthz", "/readyz", "/docs")  # without a key
 OPEN_PAGE = ("/", "/page/login")  # without a key, too, where there is a page: it asks for the key itself
 COOKIE = "omnidc_session"
 GRACE = 1.0  # seconds in which a route may itself answer that its time is over
@@ -88,8 +88,8 @@ class SecurityMiddleware:
         return None
 
     def _is_open(self, path: str) -> bool:
-        """Is a path answered without a key? The page's scripts hold no secrets."""
-        return path in OPEN or (self.settings.page and (path in OPEN_PAGE or path.startswith("/static/")))
+        """Is a path answered without a key? The scripts of the pages hold no secrets."""
+        return path in OPEN or path.startswith("/static/") or (self.settings.page and path in OPEN_PAGE)
 
     def _is_foreign(self, headers: Headers, method: str) -> bool:
         """Does a page of another site send this request? Following a link to here is no such request."""
