@@ -143,10 +143,10 @@ def make_training(folder: Path) -> list[str]:
 
 
 def make_scenes(folder: Path) -> list[str]:
-    """Three shards of one small picture each."""
+    """Two shards of one small picture each."""
     if importlib.util.find_spec("bpy") is None:
         pytest.skip("bpy is not installed")
-    count = ["--count", "3", "--views", "1", "--scenes-per-shard", "1"]
+    count = ["--count", "2", "--views", "1", "--scenes-per-shard", "1"]
     return ["scenes", "render", *count, "--size", "32x32", "--samples", "1", "--seed", "7", "--worlds", "pile"]
 
 
