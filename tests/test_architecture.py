@@ -51,7 +51,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     ),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
-        "__init__ errors evaluation frame geometry io patterns pipeline",
+        "__init__ diagnose errors evaluation frame geometry io patterns pipeline",
         "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (

@@ -36,12 +36,13 @@ PUBLIC = {
     ],
     "Frame": [
         *("image", "sparse", "depth", "intrinsics", "pose", "unit", "name", "sky", "mask", "normals"),
-        *("timestamp", "source", "unit_reason", "warnings", "notes", "pixels", "original"),
+        *("timestamp", "source", "returns", "unit_reason", "warnings", "notes", "pixels", "original"),
     ],
     "Unit": ["m", "scene", "input's unit", "relative"],
     "Completion": [
         *("depth", "uncertainty", "input_confidence", "sparse", "image", "intrinsics", "unit", "warnings", "details"),
         "sky",
+        "returns",
     ],
     "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps", "to_torch"],
     "DepthCompleter methods": ["complete", "complete_frames", "complete_inputs"],
