@@ -10,6 +10,7 @@ replaced. FILE is looked for in the results folder; a table whose file is not th
     groups   groups of frames down, methods across                   scores=rel methods=linear,compact
     prior    what benchmarks/prior.py wrote
     figure3  what benchmarks/figure3.py wrote
+    ablations  what benchmarks/paper_ablations.py wrote
 
 With --check nothing is written; the exit code is 1 when a table would change.
 """
@@ -79,6 +80,10 @@ def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
         return prior_table(content)
     if kind == "figure3":
         return figure3_table(content)
+    if kind == "ablations":
+        import paper_ablations  # imports the whole training
+
+        return paper_ablations.table(paper_ablations.read(content))
     if kind == "method":
         found = method_table(content, options)
     elif kind in ("scores", "groups"):
