@@ -141,6 +141,25 @@ class PromptDA(Network):
         return nn.functional.interpolate(prompt, image.shape[-2:])
 
 
+class LDCM(Network):
+    def infer(self, image: Tensor, prior: Tensor) -> dict[str, Tensor]:
+        assert 0 <= image.min() <= image.max() <= 1
+        return {"depth_pred": filled(prior)}
+
+
+class DFU(Network):
+    def forward(self, sample: dict[str, Tensor]) -> dict[str, list[Tensor]]:
+        assert sample.keys() == {"rgb", "dep", "dep_clear", "ip"}
+        assert all(value.shape[-1] % 16 == value.shape[-2] % 16 == 0 for value in sample.values())
+        return {"results": [sample["dep"], torch.where(sample["dep"] > 0, sample["dep_clear"], sample["ip"])]}
+
+
+class DepthPrompting(SampleNetwork):
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__()
+        assert (args.data_name, args.max_depth) in {("NYU", 10.0), ("KITTIDC", 80.0)}
+
+
 class LingBot(Network):
     def infer(self, image: Tensor, depth_in: Tensor, apply_mask: bool) -> dict[str, Tensor]:
         assert depth_in.ndim == 3
@@ -177,6 +196,17 @@ MODULES: dict[str, dict[str, dict[str, Any]]] = {
     "prior_depth_anything": {"prior_depth_anything": {"PriorDepthAnything": PriorDA}},
     "prompt_da": {"promptda.promptda": {"PromptDA": PromptDA}},
     "any2full": {"model.ours.any2full": {"Any2Full": SampleNetwork}},
+    "ldcm": {"ldcm": {"LDCMModel": LDCM}},
+    "dfu": {
+        "configs.config": {"get_cfg_defaults": lambda: SimpleNamespace(merge_from_file=lambda path: None)},
+        "model.LRRU_with_Three_DFU": {"Model": DFU},
+        "dataloaders.NNfill": {"fill_in_fast": lambda depth, **options: np.full((1, *depth.shape), depth.max())},
+        "dataloaders.utils": {"outlier_removal": lambda depth: (depth, None)},
+    },
+    "depth_prompting": {
+        "config": {"args": argparse.Namespace()},
+        "model.ours.depth_prompt_main": {"depthprompting": DepthPrompting},
+    },
     "lingbot_depth": {"mdm.model.v2": {"MDMModel": LingBot}},
     "zoe_depth": {},
 }
@@ -189,6 +219,7 @@ CHECKPOINTS = {
     "g2_monodepth": "network",
     "depth_anything_v2": "",
     "any2full": "state_dict",
+    "depth_prompting": "state_dict",
 }
 
 
