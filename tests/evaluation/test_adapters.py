@@ -134,11 +134,32 @@ class PriorDA(Network):
         return filled(torch.from_numpy(prior)[None, None]).squeeze()
 
 
+class PromptProcessor(Network):
+    """transformers' image processor: the image becomes a tensor, the prompt metres [B, 1, h, w]."""
+
+    def __call__(
+        self, images: np.ndarray, prompt_depth: np.ndarray, prompt_scale_to_meter: float, return_tensors: str
+    ) -> Inputs:
+        assert images.dtype == np.uint8
+        assert prompt_depth.shape == (192, 256)
+        assert return_tensors == "pt"
+        return Inputs(prompt_depth=torch.from_numpy(prompt_scale_to_meter * prompt_depth)[None, None])
+
+    def post_process_depth_estimation(
+        self, outputs: SimpleNamespace, target_sizes: list[tuple[int, int]]
+    ) -> list[dict[str, Tensor]]:
+        depth = outputs.predicted_depth[:, None]
+        return [{"predicted_depth": nn.functional.interpolate(depth, target_sizes[0]).squeeze()}]
+
+
+class Inputs(dict[str, Tensor]):
+    def to(self, device: torch.device) -> Inputs:
+        return self
+
+
 class PromptDA(Network):
-    def predict(self, image: Tensor, prompt: Tensor) -> Tensor:
-        assert image.shape[-1] % 14 == image.shape[-2] % 14 == 0
-        assert prompt.shape == (1, 1, 192, 256)
-        return nn.functional.interpolate(prompt, image.shape[-2:])
+    def forward(self, prompt_depth: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(predicted_depth=prompt_depth[:, 0])
 
 
 class LDCM(Network):
@@ -194,7 +215,7 @@ MODULES: dict[str, dict[str, dict[str, Any]]] = {
         "diffusers": {"DDIMScheduler": SimpleNamespace(from_config=lambda config, timestep_spacing: None)},
     },
     "prior_depth_anything": {"prior_depth_anything": {"PriorDepthAnything": PriorDA}},
-    "prompt_da": {"promptda.promptda": {"PromptDA": PromptDA}},
+    "prompt_da": {"transformers": {"AutoImageProcessor": PromptProcessor, "AutoModelForDepthEstimation": PromptDA}},
     "any2full": {"model.ours.any2full": {"Any2Full": SampleNetwork}},
     "ldcm": {"ldcm": {"LDCMModel": LDCM}},
     "dfu": {
