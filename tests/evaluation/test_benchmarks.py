@@ -1,4 +1,4 @@
-"""The table of benchmarks/paper_ablations.py, made from runs that nobody trained."""
+"""The tables and plots of benchmarks/ that are made of results: here of made-up ones."""
 
 from __future__ import annotations
 
@@ -55,3 +55,39 @@ def test_ablation_variants_are_the_papers_twelve(ablations: ModuleType) -> None:
 def test_ablation_losses_switch_off_what_is_not_named(ablations: ModuleType) -> None:
     weights = ablations.losses("laplace", "gradient_matching")["loss"]["weights"]
     assert {name for name, weight in weights.items() if weight} == {"laplace", "laplace_init", "gradient_matching"}
+
+
+@pytest.fixture
+def figure5(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("figure5")
+
+
+def evaluation(folder: Path, **scores: float) -> Path:
+    means = [{"method": name, "pattern": "ALL", "n": 1, "scores": scores} for name in ("linear", "nearest")]
+    path = folder / "real.json"
+    path.write_text(json.dumps({"protocol": "real", "means": means}), encoding="utf-8")
+    return path
+
+
+def test_figure5_draws_rel_and_rmse(figure5: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = evaluation(tmp_path, rel=0.1, rmse=0.5, cpu_seconds=0.02)
+    figure5.main([str(path), "--out", str(tmp_path / "figure5.svg")])
+    svg = (tmp_path / "figure5.svg").read_text(encoding="utf-8")
+    assert svg.count("<circle") == 4
+    assert svg.count(">nearest<") == 2
+    assert "| linear | 0.0 | 0.02 | 0.1000 | 0.5000 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(["--pattern", "x"], "no pattern"), (["--error", "rel"], "no rel there"), ([], "no rel there")],
+)
+def test_figure5_without_the_score_is_a_sentence(
+    figure5: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    path = evaluation(tmp_path, mae=0.1, cpu_seconds=0.02)
+    with pytest.raises(SystemExit, match="2"):
+        figure5.main([str(path), "--out", str(tmp_path / "figure5.svg"), *more])
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "figure5.svg").exists()
