@@ -72,7 +72,7 @@ def trace_step(problem: Problem, opset: int) -> Any:
     torch.onnx.export(
         Step(len(grids) - 1, len(grids[0].edges)),
         tensors,
-        buffer,
+        buffer,  # type: ignore[arg-type]  # files are taken, too, without dynamo
         dynamo=False,
         opset_version=opset,
         input_names=names,

@@ -111,7 +111,7 @@ def _trace(network: nn.Module, size: tuple[int, int], outputs: list[str], is_fix
         torch.onnx.export(
             network,
             example,
-            buffer,
+            buffer,  # type: ignore[arg-type]  # files are taken, too, without dynamo
             dynamo=False,
             opset_version=OPSET,
             input_names=list(INPUTS),
