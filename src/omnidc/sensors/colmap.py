@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.frame import Frame, LazyFrames, OriginalPixels, Unit, point_warnings
+from omnidc.frame import UNDISTORTED, Frame, LazyFrames, OriginalPixels, Unit, point_warnings
 from omnidc.geometry.camera import Picture, centered_crop, mark_outside
 from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
@@ -28,7 +28,7 @@ from omnidc.io.colmap_model import Model, read_model
 from omnidc.io.images import SUFFIXES, read_image, read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import untrusted
-from omnidc.sensors.photo import UNDISTORTED, find_mask_of
+from omnidc.sensors.photo import find_mask_of
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
