@@ -433,7 +433,7 @@ def upload() -> Target:
         request = Request({"type": "http", "method": "POST", "headers": [kind], "query_string": b"", "path": "/"})
         view = asyncio.run(parse(request, (folder / "body").read_bytes(), Settings()))
         (folder / "photo").write_bytes(view.image.data)
-        results = [decode.photo_size(folder / "photo", 10**6), decode.photo(folder / "photo", 10**6)]
+        results = [decode.photo_head(folder / "photo", 10**6), decode.photo(folder / "photo", 10**6)]
         if view.sparse is not None:
             path = folder / with_suffix(view.sparse)
             path.write_bytes(view.sparse.data)

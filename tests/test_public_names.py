@@ -19,7 +19,6 @@ PUBLIC = {
         "DepthCompleter",
         "FolderSink",
         "Sink",
-        "complete",
         "complete_source",
         "default_model",
         "load",
@@ -37,12 +36,13 @@ PUBLIC = {
     ],
     "Frame": [
         *("image", "sparse", "depth", "intrinsics", "pose", "unit", "name", "sky", "mask", "normals"),
-        *("timestamp", "source", "unit_reason", "warnings", "notes", "pixels", "original"),
+        *("timestamp", "source", "returns", "unit_reason", "warnings", "notes", "pixels", "original"),
     ],
     "Unit": ["m", "scene", "input's unit", "relative"],
     "Completion": [
         *("depth", "uncertainty", "input_confidence", "sparse", "image", "intrinsics", "unit", "warnings", "details"),
         "sky",
+        "returns",
     ],
     "Completion methods": ["metadata", "points", "preview", "relative", "residual", "save", "save_maps", "to_torch"],
     "DepthCompleter methods": ["complete", "complete_frames", "complete_inputs"],
@@ -50,7 +50,9 @@ PUBLIC = {
 
 
 def members(kind: type) -> list[str]:
-    names = [name for name, value in vars(kind).items() if inspect.isfunction(value) or isinstance(value, property)]
+    names = [
+        name for name, value in inspect.getmembers(kind) if inspect.isfunction(value) or isinstance(value, property)
+    ]
     return sorted(name for name in names if not name.startswith("_"))
 
 

@@ -61,6 +61,7 @@ class Frame:
     normals: float32 [H, W, 3], unit vectors in the camera frame; None = not known.
     timestamp: seconds; None = not known.
     source: name of the photograph at its source, with suffix ("left/0001.jpg"); empty = none.
+    returns: points of the sensor inside the image, several of which may share a pixel; None = one a pixel.
     unit_reason: which unit was assumed, and why.
     warnings: what the user should know, each a sentence.
     notes: what the reader did, each a clause.
@@ -80,6 +81,7 @@ class Frame:
     normals: npt.NDArray[np.float32] | None = None
     timestamp: float | None = None
     source: str = ""
+    returns: int | None = None
     unit_reason: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ def test_a_scan_becomes_metres_at_the_right_pixels(tmp_path: Path) -> None:
     assert frame.sparse is not None
     values = frame.sparse[frame.sparse > 0]
     assert len(values) > 100
+    assert frame.returns == 200  # of which some share a pixel
     assert np.allclose(values, 5.0)
     assert frame.unit == "m"
     with pytest.raises(InputError, match="nearer than 4 m"):

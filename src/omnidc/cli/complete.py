@@ -184,7 +184,7 @@ def demo(
     frame = make_frame(folder / "room.jpg", folder / "room_sparse.npz", camera)
     frame = replace(frame, unit=Unit.METERS, unit_reason="metres, as the example says")
     describe(frame, typer.echo)
-    result = load_model(chosen.model, chosen.device).complete(frame)
+    result = load_model(chosen.model, chosen.device, chosen.runtime).complete(frame)
     for path in paths:
         result.save(path)
     gt_depth = read_depth(folder / "room_depth.png").depth

@@ -84,7 +84,7 @@ def doctor(
     if best is not None and best.suffix.lower() in (".ply", ".glb") and frame.intrinsics is None:
         raise InputError(f"Points ({best}) need the camera: give --intrinsics FX FY CX CY or --camera FILE.")
     describe(frame, lambda text, err=False: typer.echo(text, err=True))
-    completer = load_model(chosen.model, chosen.device) if folds else None
+    completer = load_model(chosen.model, chosen.device, chosen.runtime) if folds else None
     result = _diagnose(frame, completer, folds, scan, speed, quiet=as_json)
     typer.echo(json.dumps(diagnose.as_json(result), indent=2) if as_json else diagnose.as_text(result), nl=as_json)
     wrote = []

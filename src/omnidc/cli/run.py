@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.cli.models import MODEL_HELP, RUNTIME_HELP, load_model
 from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
-    from omnidc.pipeline.source import NamedCompleter
+    from omnidc.pipeline.source import Completer, NamedCompleter
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
@@ -29,6 +29,7 @@ class ModelOptions:
 
     model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
     device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1", "mps" …'})
+    runtime: Literal["auto", "torch", "onnx"] = field(default="auto", metadata={"help": RUNTIME_HELP})
 
     @property
     def name(self) -> str:
@@ -100,7 +101,6 @@ def complete_all(
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
     from omnidc.errors import ConfigError, InputError
-    from omnidc.pipeline.prior import prior_completer
     from omnidc.pipeline.source import complete_source
 
     for note in source.notes:
@@ -119,8 +119,12 @@ def complete_all(
     local = engine is None or engine.engine == "local"
     if not local and chosen.prior:
         raise ConfigError("--prior runs on this machine only: leave out --engine.")
-    model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
-    completer = None if model is None else prior_completer(model, chosen.prior)
+    model = load_model(chosen.model, chosen.device, chosen.runtime) if local or chosen.verify else None
+    completer: Completer | None = model
+    if model is not None and chosen.prior:
+        from omnidc.pipeline.prior import prior_completer
+
+        completer = prior_completer(model, chosen.prior)
     printer = Printer(model if chosen.verify else None)
     try:
         if engine is not None and engine.engine == "ray":
@@ -133,6 +137,7 @@ def complete_all(
                 chosen.device,
                 complete,
                 engine.ray(),
+                runtime=chosen.runtime,
                 allow_empty=allow_empty,
                 listener=printer,
             )

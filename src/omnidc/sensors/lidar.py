@@ -58,6 +58,7 @@ def lidar_frame(
         source=image.name,
         unit_reason=UNIT_REASON,
         warnings=(*point_warnings(sparse), *photo.warnings),
+        returns=count.in_image,
         notes=(count.summary(), *photo.notes),
     )
     return photo.finish(frame)

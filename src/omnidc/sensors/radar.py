@@ -83,6 +83,7 @@ def radar_frame(
         source=image.name,
         unit_reason=UNIT_REASON,
         warnings=(*point_warnings(sparse), *photo.warnings),
+        returns=count.in_image,
         notes=(count.summary(), returns, *photo.notes),
     )
     return photo.finish(frame)

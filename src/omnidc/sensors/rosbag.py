@@ -312,6 +312,7 @@ def _bag_frame(
         source=f"{name}.png",
         unit_reason="metres, by REP 118",
         warnings=(*point_warnings(sparse), *photo.warnings),
+        returns=count.in_image,
         notes=(count.summary(), f"scan {gap:+.3f} s from the image", *photo.notes),
     )
     return photo.finish(frame)
