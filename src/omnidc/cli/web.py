@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from omnidc.cli.models import DeviceOption, ModelOption, load_model
+from omnidc.cli.models import DeviceOption, ModelOption, RuntimeOption, load_model
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +40,7 @@ QueueOption = Annotated[int, typer.Option(help="Requests that may wait; the next
 def web(
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
     host: HostOption = "127.0.0.1",
     port: PortOption = 7860,
     api_key: ApiKeyOption = None,
@@ -68,12 +69,13 @@ def web(
         allowed_hosts=tuple(allowed_host or ()),
         root_path=root_path,
     )
-    run(lambda: load_model(model, device), settings, open_browser=browser)
+    run(lambda: load_model(model, device, runtime), settings, open_browser=browser)
 
 
 def serve(
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
     host: HostOption = "127.0.0.1",
     port: PortOption = 7861,
     api_key: ApiKeyOption = None,
@@ -104,4 +106,4 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()),
         root_path=root_path,
     )
-    run(lambda: load_model(model, device), settings)
+    run(lambda: load_model(model, device, runtime), settings)

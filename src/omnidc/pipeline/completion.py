@@ -202,9 +202,11 @@ class Completion:
         *,
         scale: float | None = None,
         keep_flying_pixels: bool = False,
+        stride: int = 1,
+        voxel: float | None = None,
         **renamed: bool,
     ) -> Path:
-        """Write one file by its suffix and return its path.
+        """Write one file by its suffix and return its path. `stride` and `voxel` thin out a ply (`WriteOptions`).
 
         npy, npz, png (16 bits, × scale), exr, pfm, tiff: depth. ply, glb: points or surface (needs intrinsics).
         jpg, webp, and png whose name ends in "preview.png": the preview. json: the metadata.
@@ -222,6 +224,8 @@ class Completion:
                 self.image,
                 self.uncertainty,
                 keep_flying_pixels=keep_flying_pixels,
+                stride=stride,
+                voxel=voxel,
             )
         elif suffix == ".glb":
             write_glb(path, self.depth, self._camera(None), self.image, keep_flying_pixels=keep_flying_pixels)
