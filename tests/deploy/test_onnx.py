@@ -256,7 +256,7 @@ def compact(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompactNetwork, O
     return network, OnnxCompleter(path)
 
 
-SHAPES = [(1, 64, 96), (1, 128, 160), (2, 96, 256), (3, 224, 64), (1, 256, 320), (1, 64, 544)]
+SHAPES = [(1, 64, 96), (1, 121, 163), (2, 96, 256), (3, 240, 70), (1, 256, 320), (1, 64, 550), (1, 9, 17)]
 
 
 @pytest.mark.parametrize(("batch", "height", "width"), SHAPES)

@@ -28,11 +28,11 @@ from omnidc.io.files import atomic_path
 from omnidc.network.compact import CompactNetwork
 
 OPSET = 18
-TRACED = (5, 7)  # height and width in units of the divisor: every padding to a multiple of two units changes them
+TRACED = (147, 213)  # height and width; no padding to any multiple leaves them as they are
 TOLERANCE, MIN_EQUAL = 1e-3, 0.999  # relative difference from torch, and the share of pixels that keep to it
-# Batch, and height and width in units of the divisor, at which the sizes of all values are observed: below and above
-# 256 pixels, to which networks pad.
-OBSERVED = ((2, 2, 9), (3, 10, 3), (1, 17, 20), (2, 3, 26))
+# Batch, height and width at which the sizes of all values are observed and the result is compared: below and above 256
+# pixels, to a multiple of which networks pad.
+OBSERVED = ((2, 61, 277), (3, 309, 90), (1, 530, 637), (2, 96, 832))
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,12 @@ def _check(model: Any, network: nn.Module, index: int, examples: Sequence[tuple[
                 f"{TOLERANCE:g}; nothing was written. Please report this with the model and the versions of torch and "
                 "onnxruntime."
             )
+
+
+def _multiple(sides: Sequence[int], divisor: int) -> tuple[int, int]:
+    """Height and width, rounded up to multiples."""
+    height, width = (side + -side % divisor for side in sides)
+    return height, width
 
 
 def _example(batch: int, height: int, width: int) -> tuple[Tensor, Tensor]:
