@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
-    from omnidc.pipeline.source import NamedCompleter
+    from omnidc.pipeline.source import Completer, NamedCompleter
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
@@ -94,7 +94,7 @@ def complete_all(
     if not local and chosen.prior:
         raise ConfigError("--prior runs on this machine only: leave out --engine.")
     model = load_model(chosen.model, chosen.device, chosen.runtime) if local or chosen.verify else None
-    completer: NamedCompleter | None = model
+    completer: Completer | None = model
     if model is not None and chosen.prior:
         from omnidc.pipeline.prior import prior_completer
 

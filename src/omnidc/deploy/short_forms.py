@@ -16,7 +16,8 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     length = int(x.shape[dim])
     if length % chunks:
         raise ValueError(f"{chunks} chunks of a length of {length} have no short form.")
-    return x.split(length // chunks, dim)
+    parts: tuple[Tensor, ...] = x.split(length // chunks, dim)  # type: ignore[no-untyped-call]
+    return parts
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
