@@ -11,6 +11,7 @@ replaced. FILE is looked for in the results folder; a table whose file is not th
     prior    what benchmarks/prior.py wrote
     figure3  what benchmarks/figure3.py wrote
     rows     a column for each key of its rows (runtimes.py, int8.py, demo_page.py)   columns=size,onnx_ms
+    ablations  what benchmarks/paper_ablations.py wrote
 
 With --check nothing is written; the exit code is 1 when a table would change.
 """
@@ -93,6 +94,10 @@ def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
         return figure3_table(content)
     if kind == "rows":
         return rows_table(content, options)
+    if kind == "ablations":
+        import paper_ablations  # imports the whole training
+
+        return paper_ablations.table(paper_ablations.read(content))
     if kind == "method":
         found = method_table(content, options)
     elif kind in ("scores", "groups"):

@@ -46,6 +46,9 @@ class RunOptions(ModelOptions):
         default=None,
         metadata={"help": "Folder of masks by COLMAP's names (NAME.jpg.png), or one for all images; black = ignored."},
     )
+    ignore_exif: bool = field(
+        default=False, metadata={"help": "Take photographs as stored instead of turning them as their EXIF tag says."}
+    )
     frame_step: int = field(default=1, metadata={"help": "Take every n-th frame."})
     resume: bool = field(default=False, metadata={"help": "Skip frames that are already done."})
     prior: str = field(
@@ -61,6 +64,32 @@ class RunOptions(ModelOptions):
     verify: bool = field(
         default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
     )
+
+    def reading(self, options: Any) -> dict[str, Any]:
+        """Return how the input is read, as JSON values: what a resumed run must not change."""
+        import json
+        from dataclasses import asdict, is_dataclass
+
+        table = asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
+        common = {"mask": self.mask, "ignore_exif": self.ignore_exif, "prior": self.prior, "weights": self.weights}
+        return dict(json.loads(json.dumps({**table, **common}, default=_as_json)))
+
+    @property
+    def weights(self) -> str:
+        """The start of a checkpoint's SHA-256, since two may have one name; empty for models without a file."""
+        import hashlib
+
+        path = Path(self.model or "")
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
+def _as_json(value: Any) -> Any:
+    """Return an array as lists, a record as a table, and a path as text."""
+    from dataclasses import asdict, is_dataclass
+
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def complete_all(
@@ -138,6 +167,7 @@ class Printer(RunListener):
         self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd
+        self.pixels = {""}  # what was said of the pixels of earlier frames
 
     def begin(self, total: int, todo: int) -> None:
         from tqdm import tqdm
@@ -151,8 +181,9 @@ class Printer(RunListener):
             self.bar.write(text)
 
     def loaded(self, frame: Frame) -> None:
-        if self.is_first or frame.warnings:
+        if self.is_first or frame.warnings or frame.pixels not in self.pixels:
             describe(frame, self.say)
+        self.pixels.add(frame.pixels)
 
     def completed(self, frame: Frame, completion: Completion) -> None:
         new = completion.warnings[len(frame.warnings) :]
@@ -182,7 +213,7 @@ class Printer(RunListener):
 def describe(frame: Frame, say: Any) -> None:
     """Print the sanity line of a frame, what was done to it, and what is odd."""
     say(f"input {frame.name}: {frame.summary()}" if frame.name else f"input: {frame.summary()}")
-    for note in frame.notes:
+    for note in (*frame.notes, *((frame.pixels,) if frame.pixels else ())):
         say(f"  {note}")
     for warning in frame.warnings:
         say(f"warning: {warning}", err=True)

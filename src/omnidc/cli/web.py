@@ -30,6 +30,10 @@ AllowedHostOption = Annotated[
     list[str] | None, typer.Option(help="Host name to answer to, besides localhost; may be repeated.")
 ]
 RootPathOption = Annotated[str, typer.Option(help="Path under which a proxy shows this server, such as /depth.")]
+ApiKeyOption = Annotated[
+    str | None,
+    typer.Option(envvar="OMNIDC_API_KEY", help="Key that every request must carry; the page asks for it once."),
+]
 QueueOption = Annotated[int, typer.Option(help="Requests that may wait; the next one is answered with 429.")]
 
 
@@ -39,6 +43,7 @@ def web(
     runtime: RuntimeOption = "auto",
     host: HostOption = "127.0.0.1",
     port: PortOption = 7860,
+    api_key: ApiKeyOption = None,
     max_megabytes: MegabytesOption = 128.0,
     max_megapixels: MegapixelsOption = 50.0,
     max_memory: MemoryOption = 0.0,
@@ -55,6 +60,7 @@ def web(
     settings = Settings(
         host=host,
         port=port,
+        api_key=api_key,
         max_bytes=int(max_megabytes * 2**20),
         max_pixels=int(max_megapixels * 1e6),
         max_memory=int(max_memory * 1e9),
@@ -72,9 +78,7 @@ def serve(
     runtime: RuntimeOption = "auto",
     host: HostOption = "127.0.0.1",
     port: PortOption = 7861,
-    api_key: Annotated[
-        str | None, typer.Option(envvar="OMNIDC_API_KEY", help="Key that every request must carry.")
-    ] = None,
+    api_key: ApiKeyOption = None,
     max_megabytes: MegabytesOption = 128.0,
     max_megapixels: MegapixelsOption = 50.0,
     max_memory: MemoryOption = 0.0,

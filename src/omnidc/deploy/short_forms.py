@@ -16,8 +16,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     length = int(x.shape[dim])
     if length % chunks:
         raise ValueError(f"{chunks} chunks of a length of {length} have no short form.")
-    parts: tuple[Tensor, ...] = x.split(length // chunks, dim)  # type: ignore[no-untyped-call]
-    return parts
+    return torch.split(x, length // chunks, dim)
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:

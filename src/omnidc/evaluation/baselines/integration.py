@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
-EDGE_SCALE = 0.03  # change of colour (0 to 1) across which an edge's weight falls to 1/e
+EDGE_SCALE = 0.03  # change of color (0 to 1) across which an edge's weight falls to 1/e
 EDGE_FLOOR = 1e-3  # least weight, so that no region is cut off from the points
 RTOL = 1e-4  # measured: mean change of log depth < 5e-4 against 1e-6, which no score of a baseline shows
 
@@ -18,11 +18,11 @@ def harmonic(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) 
 
 
 def edge_aware(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """Gradients of zero with weights exp(−|ΔI| / σ): depth may jump where the colour does."""
-    colour = image.astype(np.float64) / 255
+    """Gradients of zero with weights exp(−|ΔI| / σ): depth may jump where the color does."""
+    color = image.astype(np.float64) / 255
     weights = np.ones((2, *sparse.shape), np.float32)
-    weights[0, :, 1:] = np.exp(-np.linalg.norm(np.diff(colour, axis=1), axis=2) / EDGE_SCALE)
-    weights[1, 1:] = np.exp(-np.linalg.norm(np.diff(colour, axis=0), axis=2) / EDGE_SCALE)
+    weights[0, :, 1:] = np.exp(-np.linalg.norm(np.diff(color, axis=1), axis=2) / EDGE_SCALE)
+    weights[1, 1:] = np.exp(-np.linalg.norm(np.diff(color, axis=0), axis=2) / EDGE_SCALE)
     return _integrate(sparse, np.maximum(weights, EDGE_FLOOR))
 
 
