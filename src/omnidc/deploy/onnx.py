@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,12 @@ def export_onnx(
     info: ModelInfo,
     outputs: Sequence[str] = OUTPUTS,
     size: tuple[int, int] | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> ExportReport:
     """Write `network` as an ONNX file that `omnidc.deploy.runtime` and the browser page run.
 
     size: height and width of the only images that the model will take; None = any.
+    report: takes a line for each step, since all of them take half a minute.
     """
     try:
         import onnx
@@ -68,15 +70,15 @@ def export_onnx(
             f"--size {size[0]}x{size[1]} does not suit this model: both sides are positive multiples of {divisor}."
         )
     start = time.perf_counter()
-    model = _trace(
-        network.eval(), size or (TRACED[0] * divisor, TRACED[1] * divisor), list(outputs), is_fixed=size is not None
-    )
+    report("tracing …")
+    model = _trace(network.eval(), size or _multiple(TRACED, divisor), list(outputs), is_fixed=size is not None)
+    report("simplifying …")
     model = simplify(model)
-    observed = [(b, *size) for b, _, _ in OBSERVED] if size else [(b, h * divisor, w * divisor) for b, h, w in OBSERVED]
-    examples = [_example(*one) for one in observed]
+    examples = [_example(batch, *(size or _multiple(sides, divisor))) for batch, *sides in OBSERVED]
     name_sizes(model, [_arrays(one) for one in examples])
     onnx.helper.set_model_props(model, info.to_metadata())
     onnx.checker.check_model(model)
+    report(f"comparing with torch for {len(examples)} batches …")
     _check(model, network, outputs.index("depth"), examples)
     with atomic_path(path) as temporary:
         onnx.save(model, str(temporary))
@@ -85,7 +87,11 @@ def export_onnx(
 
 
 def export_network(
-    network: nn.Module, path: Path, iterations: int | None = None, size: tuple[int, int] | None = None
+    network: nn.Module,
+    path: Path,
+    iterations: int | None = None,
+    size: tuple[int, int] | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> ExportReport:
     """Write a network of this package; `iterations` of its solver, None = what the network suggests."""
     if iterations is not None and iterations < 1:
@@ -94,7 +100,7 @@ def export_network(
         name = type(network).__name__
         raise ConfigError(f"The network {name} has no form that exports to ONNX; choose another model.")
     module = CompactExport(network, iterations)
-    return export_onnx(module, path, module.info, size=size)
+    return export_onnx(module, path, module.info, size=size, report=report)
 
 
 def _trace(network: nn.Module, size: tuple[int, int], outputs: list[str], is_fixed: bool) -> Any:
