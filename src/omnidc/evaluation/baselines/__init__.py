@@ -20,7 +20,7 @@ from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method
 def _where_measured(baseline: Method) -> Method:
     @wraps(baseline)
     def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-        return baseline(image, sparse, intrinsics) if (sparse > 0).any() else np.zeros_like(sparse)  # type: ignore[no-any-return]
+        return baseline(image, sparse, intrinsics) if (sparse > 0).any() else np.zeros_like(sparse)
 
     return method
 
