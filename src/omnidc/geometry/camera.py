@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -118,6 +117,8 @@ def backproject(
     fisheye: bool = False,
 ) -> Array:
     """Return the measured pixels as points in the camera frame, [N, 3], row by row."""
+    import cv2
+
     rows, columns = np.nonzero(depth > 0)
     z = depth[rows, columns].astype(np.float64)
     if distortion is not None and len(z):
@@ -137,6 +138,8 @@ def undistort(
     fisheye: bool = False,
 ) -> tuple[Picture, Array]:
     """Remove OpenCV lens distortion; return the image and its new pinhole matrix (no empty border)."""
+    import cv2
+
     coefficients = np.asarray(distortion, dtype=np.float64)
     size = (image.shape[1], image.shape[0])
     if fisheye:
@@ -163,6 +166,8 @@ def undistorted_places(
     fisheye: bool = False,
 ) -> npt.NDArray[np.float32]:
     """Return where each pixel of the distorted image lies in the undistorted one, [H, W, 2]; NaN = outside."""
+    import cv2
+
     coefficients = np.asarray(distortion, dtype=np.float64)
     rows, columns = np.mgrid[: shape[0], : shape[1]].astype(np.float64)
     pixels = np.stack([columns.ravel(), rows.ravel()], axis=1)[:, None]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -69,6 +68,8 @@ def hidden_points(
     nearer by more than `tolerance`. Closing bridges gaps between near points without growing their silhouette, and
     since the inverse depth of a plane is affine in the image, no plane ever hides its own points, however slanted.
     """
+    import cv2
+
     nearest = np.zeros(shape, dtype=np.float32)
     inverse = (1.0 / depth).astype(np.float32)
     np.maximum.at(nearest, (rows, columns), inverse)
@@ -184,6 +185,8 @@ def resample_depth(
     places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `depth`; NaN = none
 ) -> npt.NDArray[np.float32]:
     """Return depth at these places, [H, W]: bilinear on a surface, the nearest pixel at edges and beside holes."""
+    import cv2
+
     known = np.asarray(np.isfinite(places).all(axis=2))
     x, y = np.moveaxis(np.where(known[..., None], places, -2).astype(np.float32), 2, 0)
     columns = np.clip(np.rint(x), 0, depth.shape[1] - 1).astype(np.int64)

@@ -21,7 +21,6 @@ from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
@@ -179,6 +178,8 @@ def open_prior(source: str) -> Prior:
 
 
 def _fit_size(prior: npt.NDArray[np.float64], image: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.floating]:
+    import cv2
+
     if prior.ndim != 2 or not np.isfinite(prior).any():
         raise InputError(f"The prior {name} is no map [H, W] with finite numbers.")
     height, width = image.shape[:2]

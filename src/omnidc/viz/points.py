@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -22,12 +21,16 @@ RIM_COLOR = (20, 20, 24)
 
 def greyed(image: Picture) -> Picture:
     """The photograph in grey and a little faded, so that colours drawn over it stand out."""
+    import cv2
+
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
     return np.repeat((40 + 0.65 * grey).astype(np.uint8)[..., None], 3, axis=2)
 
 
 def point_spacing(sparse: Array) -> Array:  # [H, W], 0 = none
     """Return the mean distance of the points around each point [N], in pixels of the map, row by row."""
+    import cv2
+
     measured = sparse > 0
     side = max(3, round(WINDOW * min(sparse.shape)))
     density = cv2.boxFilter(measured.astype(np.float32), -1, (side, side), borderType=cv2.BORDER_REFLECT)
@@ -43,6 +46,8 @@ def draw_points(
 
     Discs have a dark rim. Where most are too small for one, the photograph below is greyed instead.
     """
+    import cv2
+
     rows, columns = np.nonzero(sparse > 0)
     if not len(rows):
         return picture
