@@ -95,7 +95,7 @@ def test_large_image_is_computed_small_and_returned_large(model: Path) -> None:
     image, sparse = view(300, 400)
     result = OnnxCompleter(model).complete(image, sparse)
     assert result.depth.shape == (300, 400)
-    assert (result.details["computed_width"], result.details["computed_height"]) == (200, 150)
+    assert (result.details.computed_width, result.details.computed_height) == (200, 150)
 
 
 def test_no_measurements_give_relative_depth(model: Path) -> None:
