@@ -118,6 +118,17 @@ def test_options_of_the_completer_are_kept(model: Path) -> None:
     assert (completer.complete(image, sparse, max_uncertainty=0.075).depth == 0).any()
 
 
+def test_error_of_onnxruntime_becomes_a_sentence(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def run(self, *arguments: object) -> None:
+            raise RuntimeError("out of\nmemory")
+
+    completer = OnnxCompleter(model)
+    monkeypatch.setattr(completer, "session", Broken())
+    with pytest.raises(CheckpointError, match=r"cannot run at 64x80 \(out of memory\)"):
+        completer.complete(*view(60, 80))
+
+
 def test_pass_through_changes_nothing_far_away() -> None:
     depth = np.full((60, 60), 2.0, np.float32)
     sparse = np.zeros_like(depth)
