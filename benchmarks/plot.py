@@ -55,6 +55,13 @@ class Panel:
         if text:
             self.parts.append(f'<text x="{px + radius + 3:.1f}" y="{py + 4:.1f}" class="s">{escape(text)}</text>')
 
+    def label(self, x: float, y: float, text: str, color: str) -> None:
+        """Write the name of a line beside one of its points."""
+        px, py = self.at(x, y)
+        self.parts.append(
+            f'<text x="{px + 8:.1f}" y="{py - 6:.1f}" class="s" style="fill:{color}">{escape(text)}</text>'
+        )
+
     def svg(self) -> str:
         frame = (LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
         marks = ['<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#999"/>'.format(*frame)]

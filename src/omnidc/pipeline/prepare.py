@@ -39,6 +39,13 @@ def make_frame(
     ray_depth: `sparse` holds distances along the ray, not z-depth.
     resize_sparse: move the points to the image's pixels when only the resolution differs.
     mask: path, array or tensor [H, W]; 0 (black) = ignored: measurements and result are removed there.
+
+    >>> import numpy as np
+    >>> image, sparse = np.zeros((48, 64, 3), np.uint8), np.zeros((48, 64), np.float32)
+    >>> sparse[::8, ::8] = 1.5
+    >>> frame = make_frame(image, sparse)
+    >>> frame.summary()[:35]
+    '48 points, 1.56 % of 64x48; min 1.5'
     """
     picture = as_image(image)
     camera = None if intrinsics is None else check_intrinsics(intrinsics)
