@@ -33,3 +33,21 @@ def test_page_has_no_typed_table_of_results(page: Path) -> None:
     text = MADE.sub("", page.read_text(encoding="utf-8"))
     typed = [line for line in text.splitlines() if line.startswith("|") and len(FRACTION.findall(line)) >= 2]
     assert not typed, typed
+
+
+def test_training_page_has_the_weights_of_the_presets() -> None:
+    pytest.importorskip("pydantic")
+    from omnidc.training.config import read_preset
+
+    text = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    text = text[text.index("| loss | equation | paper | compact |") :].split("\n\n")[0]
+    shown: dict[str, dict[str, float]] = {"paper": {}, "compact": {}}
+    for line in text.splitlines()[2:]:
+        names, _, *weights = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+        for preset, cell in zip(shown, weights, strict=True):
+            values = re.findall(r"[\d.]+", cell) or ["0"] * len(re.findall(r"`\w+`", names))
+            shown[preset].update(zip(re.findall(r"`(\w+)`", names), map(float, values), strict=True))
+    for preset, found in shown.items():
+        weights = read_preset(preset)["loss"]["weights"]
+        assert found == {name: weights.get(name, 0.0) for name in found}, preset
+        assert all(name in found for name, weight in weights.items() if weight), preset
