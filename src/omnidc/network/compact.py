@@ -254,7 +254,7 @@ class CompactNetwork(DepthNetwork):
             total,
             weights,
             alpha=self.log_alpha.exp(),
-            start=start,
+            warm_start=start,
             iterations=self.config.iterations,
         )
 
