@@ -14,7 +14,9 @@ Without a PAGE all pages with tables are written. A table stands between `<!-- t
     curves    what benchmarks/curves.py wrote
     prior     what benchmarks/prior.py wrote
     figure3   what benchmarks/figure3.py wrote
-    rows      {"header": [...], "rows": [[...]]} as it is
+    ablations what benchmarks/paper_ablations.py wrote
+    rows      a column for each key of its rows (runtimes.py, int8.py, demo_page.py)     columns=size,onnx_ms
+    cells     {"header": [...], "rows": [[...]]} as it is (integrate.py)
 
 With --check nothing is written; the exit code is 1 when a table would change or its file is missing.
 """
@@ -24,7 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,12 +148,37 @@ def figure3_table(content: Any) -> str:
     )
 
 
-SENTENCES = {"nopoints": no_points_sentence, "figure3": figure3_table, "prior": prior_table}
+def rows_table(content: Any, options: Mapping[str, str]) -> str:
+    """A line for each of the file's `rows`."""
+    columns = options["columns"].split(",")
+
+    def cell(value: Any) -> str:
+        return value if isinstance(value, str) else f"{value:.4g}"
+
+    lines = [f"| {' | '.join(name.replace('_', ' ') for name in columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
+    return "\n".join([*lines, *(f"| {' | '.join(cell(row[name]) for name in columns)} |" for row in content["rows"])])
+
+
+def ablations_table(content: Any) -> str:
+    import paper_ablations  # imports the whole training
+
+    return paper_ablations.table(paper_ablations.read(content))
+
+
+# Kinds that need no options.
+PLAIN: Mapping[str, Callable[[Any], str]] = {
+    "nopoints": no_points_sentence,
+    "figure3": figure3_table,
+    "prior": prior_table,
+    "ablations": ablations_table,
+}
 
 
 def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
-    if kind in SENTENCES:
-        return SENTENCES[kind](content)
+    if kind in PLAIN:
+        return PLAIN[kind](content)
+    if kind == "rows":
+        return rows_table(content, options)
     if kind == "gain":
         return gain_sentence(content, options["method"])
     if kind == "method":
@@ -160,7 +187,7 @@ def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
         found = shipped_table(content, options["method"])
     elif kind == "curves":
         found = curves_table(content)
-    elif kind == "rows":
+    elif kind == "cells":
         found = [Table("", content["header"], content["rows"])]
     elif kind in ("scores", "groups"):
         found = score_tables(content, options, *(("means", "pattern") if kind == "scores" else ("groups", "group")))
@@ -179,8 +206,10 @@ def written(page: Path, results: Path) -> str:
     """Return the text of a page with its tables made anew."""
 
     def replace(match: re.Match[str]) -> str:
-        head, file, kind, rest, _, end = match.groups()
+        head, file, kind, rest, body, end = match.groups()
         path = results / file
+        if not path.is_file() and not body:
+            return match[0]  # a table that has not been measured yet
         if not path.is_file():
             raise SystemExit(f"{page}: {path}, the source of a {kind} table, is missing.")
         options = dict(option.split("=", 1) for option in rest.split())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from omnidc.errors import CheckpointError, ConfigError, InputError
 from omnidc.network.interface import Prediction
 from omnidc.network.normalize import IMAGENET_MEAN, IMAGENET_STD, downsample_sparse, pad_to_multiple
+from omnidc.network.paper.completionformer import BasicBlock
 from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.losses import LossConfig
@@ -445,3 +447,21 @@ def test_old_files_with_compat_still_open() -> None:
     values = PaperConfig(released=False).to_dict()
     values["compat"] = values.pop("released")
     assert PaperConfig.from_dict(values) == PaperConfig(released=False)
+
+
+def test_basic_block_channels_last_gradients_agree() -> None:
+    """The twin is ResNet's strided 1 × 1 shortcut, whose channels-last gradient is wrong in oneDNN (issue 6035)."""
+    torch.manual_seed(0)
+    block = BasicBlock(8, 16, stride=2).eval()  # batch statistics would amplify rounding
+    plain = copy.deepcopy(block)
+    assert block.downsample is not None
+    assert plain.downsample is not None
+    strided = nn.Conv2d(8, 16, 1, stride=2, bias=False)
+    strided.load_state_dict(block.downsample[0].state_dict())
+    plain.downsample[0], plain.stride = strided, 1
+    block.to(memory_format=torch.channels_last)
+    image = torch.rand(2, 8, 96, 128)
+    for network, x in ((block, image.contiguous(memory_format=torch.channels_last)), (plain, image)):
+        network(x).square().mean().backward()
+    for fast, slow in zip(block.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(fast.grad, slow.grad, atol=1e-5, rtol=1e-3)
