@@ -96,7 +96,8 @@ def panels(content: dict[str, Any]) -> list[Panel]:
         ns = [row["n"] for row in rows]
         errors = [row[method] for row in rows for method in ("linear", "model")]
         low, high = 10 ** math.floor(math.log10(min(errors))), 10 ** math.ceil(math.log10(max(errors)))
-        panel = Panel(f"REL against {title}", title, "REL", (ns[0], ns[-1]), (low, high), log_x=True, log_y=True)
+        limits = (ns[0], ns[-1]), (low, high)
+        panel = Panel(f"REL against {title}", title, "REL", *limits, log_x=True, log_y=True, x_ticks=ns)
         for color, method, label in (
             (COLORS[1], "linear", "linear interpolation"),
             (COLORS[0], "model", content["model"]),
@@ -107,12 +108,11 @@ def panels(content: dict[str, Any]) -> list[Panel]:
                 panel.point(n, value, 3, color)
             panel.label(ns[0], values[0], label, color)
         found.append(panel)
-    panel = Panel("pixels inside the interval", "interval, %", "pixels, %", (0, 100), (0, 100))
+    panel = Panel("pixels inside the central interval, %", "interval, %", "%", (0, 100), (0, 100))
     panel.line([0, 100], [0, 100], "#999")
-    for color, (name, shares) in zip(COLORS, content["inside"].items()):
-        percent = [100 * share for share in shares]
-        panel.line(content["intervals"], percent, color)
-        panel.label(content["intervals"][len(percent) // 2], percent[len(percent) // 2], name, color)
+    for row, (color, (name, shares)) in enumerate(zip(COLORS, content["inside"].items())):
+        panel.line(content["intervals"], [100 * share for share in shares], color)
+        panel.label(60, 26 - 8 * row, name, color)
     return [*found, panel]
 
 

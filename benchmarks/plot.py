@@ -26,6 +26,7 @@ class Panel:
     y_range: tuple[float, float]
     log_x: bool = False
     log_y: bool = False
+    x_ticks: Sequence[float] = ()  # empty: round numbers
     parts: list[str] = field(default_factory=list)
 
     def _place(self, value: float, limits: tuple[float, float], log: bool) -> float:
@@ -65,7 +66,7 @@ class Panel:
     def svg(self) -> str:
         frame = (LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
         marks = ['<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#999"/>'.format(*frame)]
-        for value in _ticks(self.x_range, self.log_x):
+        for value in self.x_ticks or _ticks(self.x_range, self.log_x):
             x, y = self.at(value, self.y_range[0])
             marks.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle" class="s">{value:g}</text>')
         for value in _ticks(self.y_range, self.log_y):

@@ -58,6 +58,7 @@ def example_files(folder: Path) -> None:
     for name, values in (("sparse.png", sparse), ("sparse/a.png", sparse), ("depths/a.png", sparse)):
         write_depth(folder / name, values, scale=1000)
     write_depth(folder / "depth.png", depth, scale=1000)
+    write_depth(folder / "000001_10_disp.png", 100 / depth, scale=256)  # any disparities
     K = [[247.888, 0, 159.5], [0, 247.888, 119.5], [0, 0, 1]]
     rows, columns = np.nonzero(sparse)
     rays = np.linalg.inv(K) @ np.stack([columns, rows, np.ones(len(rows))])
@@ -84,6 +85,7 @@ RUN: tuple[tuple[str, Callable[[Path], None], dict[str, str]], ...] = (
     (r"omnidc demo", example_files, {}),
     (rf"omnidc complete (photo\.jpg|photos/|images/) \S+{SIMPLE}", example_files, {}),
     (r"omnidc complete \S+ \S+ --prior disparity\.npy", example_files, {}),
+    (r"omnidc complete left\.png \S+_disp\.png --disparity .*", example_files, {"left.png": "photo.jpg"}),
     (r"omnidc info FILE", example_files, NAMES),
     (r"omnidc lidar (SCAN|scan\.bin|scans/) .*--calib calib\.json.*", example_files, NAMES),
     (r"omnidc rgbd photo\.jpg depth\.png -o out", example_files, {}),
