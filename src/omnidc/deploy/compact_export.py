@@ -47,9 +47,9 @@ class CompactExport(nn.Module):
         sparse: Tensor,  # [B, 1, H, W]
     ) -> tuple[Tensor, ...]:
         out = self.network(image, sparse)
-        assert out.scale is not None
+        assert out.laplace_scale is not None
         assert out.sky is not None
-        return out.depth, out.scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
+        return out.depth, out.laplace_scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
 
     def example_problem(self, image: Tensor, sparse: Tensor) -> Problem:
         """Return the equations of an image."""

@@ -160,7 +160,7 @@ class CompactNetwork(DepthNetwork):
         return Prediction(
             depth=depth * norm.median,
             depth_init=start.exp() * norm.median,
-            scale=scale * norm.median,
+            laplace_scale=scale * norm.median,
             fields=replace(solved.fields, confidence=confidence),
             log_depth=solved.log_depth,
             median=norm.median,
