@@ -95,7 +95,7 @@ def test_large_image_is_computed_small_and_returned_large(model: Path) -> None:
     image, sparse = view(300, 400)
     result = OnnxCompleter(model).complete(image, sparse)
     assert result.depth.shape == (300, 400)
-    assert (result.details["computed_width"], result.details["computed_height"]) == (200, 150)
+    assert (result.details.computed_width, result.details.computed_height) == (200, 150)
 
 
 def test_no_measurements_give_relative_depth(model: Path) -> None:
@@ -269,8 +269,8 @@ def test_exported_compact_network_equals_torch(
     with torch.inference_mode():
         expected = network(image, sparse)
     got = completer.session.run(list(OUTPUTS), {"image": image.numpy(), "sparse": sparse.numpy()})
-    assert expected.scale is not None
-    for ours, theirs in ((got[0], expected.depth), (got[1], expected.scale)):
+    assert expected.laplace_scale is not None
+    for ours, theirs in ((got[0], expected.depth), (got[1], expected.laplace_scale)):
         assert (np.abs(ours / theirs.numpy() - 1) < 1e-3).mean() >= 0.999
     assert np.allclose(got[2], expected.fields.confidence.numpy(), atol=1e-4)
     assert got[4].max() < 1e-4
