@@ -17,7 +17,6 @@ TYPED = {
     "training.md": "weights of losses",
     "training-log.md": "history",
     "lessons.md": "from the history",
-    "bridges.md": "7-Scenes, measured with earlier weights",
 }
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "src/omnidc/weights/README.md"]
 
