@@ -7,8 +7,7 @@ undistorter would choose.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from omnidc.geometry.camera import Picture, centered_crop
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.colmap_model import read_model
-from omnidc.io.images import SUFFIXES, read_photo
+from omnidc.io.images import read_photo
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.photo import mask_of
@@ -33,7 +32,8 @@ COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
 
 
-def _pycolmap() -> Any:
+def load_pycolmap() -> Any:
+    """Return the module, or say how to install it."""
     try:
         import pycolmap
     except ImportError as error:
@@ -191,7 +191,7 @@ def _check_camera_names(folder: Path) -> None:
     text = folder / "cameras.txt"
     if (folder / "cameras.bin").is_file() or not text.is_file():
         return
-    known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
+    known = set(load_pycolmap().CameraModelId.__members__) - {"INVALID"}
     for line in read_text(text).splitlines():
         words = line.split()
         if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
@@ -207,7 +207,7 @@ BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
 def try_model(folder: Path) -> Answer:
     """Read a model and forget it; runs in a sandbox."""
     with untrusted(folder, "a COLMAP model", "copy it again"):
-        _pycolmap().Reconstruction(str(folder))
+        load_pycolmap().Reconstruction(str(folder))
     return {}, []
 
 
@@ -218,7 +218,7 @@ def open_model(
     masks: Path | None = None,
 ) -> ColmapModel:
     """Read a binary or text model and match it with its photographs."""
-    pycolmap = _pycolmap()
+    pycolmap = load_pycolmap()
     folder = find_model(model)
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
@@ -260,7 +260,7 @@ def open_model(
 
 def undistorted_camera(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
-    pycolmap = _pycolmap()
+    pycolmap = load_pycolmap()
     straight = (
         camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     )
@@ -291,7 +291,7 @@ def write_pinhole_model(
     Splatting tools and COLMAP's dense steps want the model of the undistorted images. Keypoints are moved along.
     """
     source = model.reconstruction
-    pycolmap = _pycolmap()
+    pycolmap = load_pycolmap()
     copy = pycolmap.Reconstruction(source)
     if names is not None:
         kept = set(names)
@@ -326,7 +326,7 @@ def write_pinhole_model(
 
 def _add_points(reconstruction: Any, dense: DensePoints) -> None:
     """Add points with tracks: each view that sees a point gets a keypoint where the point projects."""
-    pycolmap = _pycolmap()
+    pycolmap = load_pycolmap()
     tracks: list[list[Any]] = [[] for _ in dense.points]
     for column, file in enumerate(dense.files):
         image = reconstruction.find_image_with_name(file)
@@ -337,70 +337,3 @@ def _add_points(reconstruction: Any, dense: DensePoints) -> None:
             image.points2D.append(pycolmap.Point2D(xy))
     for xyz, color, track in zip(dense.points, dense.colors, tracks):
         reconstruction.add_point3D(xyz, pycolmap.Track(track), color)
-
-
-def run_sfm(
-    images: Path,
-    workspace: Path,
-    progress: Callable[[str], None] = lambda text: None,
-    names: Sequence[str] | None = None,
-    sequential: bool = False,  # match neighbours in the order of their names only, for video
-) -> Path:
-    """Run structure from motion on the CPU: features, matching, incremental mapping. Return the model folder.
-
-    A model that an earlier run left in `workspace` is used again. The database is rebuilt when mapping had failed.
-    """
-    pycolmap = _pycolmap()
-    best = workspace / "sparse" / "0"
-    if (best / "cameras.bin").is_file():
-        count = pycolmap.Reconstruction(str(best)).num_reg_images()
-        progress(f"using the model of an earlier run in {best}, with {count} photos placed")
-        return best
-    if not images.is_dir():
-        raise FileError(f"There is no folder of images at {images}; check the path.")
-    found = sorted(path.relative_to(images).as_posix() for path in images.rglob("*") if path.suffix.lower() in SUFFIXES)
-    chosen = list(names) if names is not None else found
-    if len(chosen) < 2:
-        raise InputError(f"Structure from motion needs at least two photos, but {images} holds {len(chosen)}.")
-    workspace.mkdir(parents=True, exist_ok=True)
-    database = workspace / "database.db"
-    database.unlink(missing_ok=True)
-    pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
-    groups: dict[tuple[int, int], list[str]] = {}
-    for name in chosen:
-        height, width, _ = read_photo(images / name).shape
-        groups.setdefault((height, width), []).append(name)
-    progress(f"features of {len(chosen)} photos, {len(groups)} camera{'s' if len(groups) > 1 else ''} by their size")
-    for group in groups.values():
-        # Photos of one size are nearly always of one camera, and a shared one is estimated far better than many.
-        pycolmap.extract_features(
-            str(database),
-            str(images),
-            image_names=group,
-            camera_mode=pycolmap.CameraMode.SINGLE,
-            device=pycolmap.Device.cpu,
-        )
-    progress("matching neighbours" if sequential else "matching all pairs")
-    match = pycolmap.match_sequential if sequential else pycolmap.match_exhaustive
-    match(str(database), device=pycolmap.Device.cpu)
-    progress("incremental mapping")
-    scratch = workspace / "mapping"
-    scratch.mkdir(exist_ok=True)
-    models = pycolmap.incremental_mapping(str(database), str(images), str(scratch))
-    if not models:
-        raise InputError(
-            f"Structure from motion found no two photos in {images} that overlap enough; "
-            "take photos with more overlap and texture, moving sideways between them."
-        )
-    largest = max(models.values(), key=lambda model: model.num_reg_images())
-    placed = largest.num_reg_images()
-    progress(f"{placed} of {len(chosen)} photos placed, {largest.num_points3D()} points")
-    if placed < PLACED_SHARE * len(chosen):
-        progress(
-            f"warning: {len(chosen) - placed} photos could not be placed and are left out; photos with more overlap "
-            "and texture help"
-        )
-    best.mkdir(parents=True, exist_ok=True)
-    largest.write_binary(str(best))
-    shutil.rmtree(scratch)
-    return best
