@@ -1,4 +1,4 @@
-"""Structure from motion on the CPU with pycolmap: features, matching, and mapping or, with known poses, triangulation."""
+"""Structure from motion on the CPU with pycolmap: features, matching, mapping; with known poses triangulation."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ class SfmOptions:
 
     sequential: bool = False  # match neighbours in the order of their names only, for video
     calibration: Calibration | None = None  # of all photographs; kept as it is
-    poses: Path | None = (
-        None  # COLMAP model or transforms.json: its cameras and poses are kept, points are triangulated
-    )
+    poses: Path | None = None  # COLMAP model or transforms.json, kept as it is; only points are made
 
     def __post_init__(self) -> None:
         if self.calibration is not None and self.poses is not None:
@@ -51,13 +49,14 @@ def run_sfm(
     workspace: Path,
     progress: Callable[[str], None] = lambda text: None,
     names: Sequence[str] | None = None,  # photographs; None = all in `images`
-    options: SfmOptions = SfmOptions(),
+    options: SfmOptions | None = None,
 ) -> Path:
     """Make a COLMAP model of photographs. Return its folder.
 
     A model that an earlier run with the same options left in `workspace` is used again.
     """
     pycolmap = load_pycolmap()
+    options = options or SfmOptions()
     best = workspace / "sparse" / "0"
     if (best / "cameras.bin").is_file():
         _check_settings(workspace / SETTINGS, options)
