@@ -27,6 +27,7 @@ from omnidc.io.images import read_photo
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.photo import mask_of
+from omnidc.sensors.visibility import near_observed_surface
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
@@ -48,7 +49,7 @@ class Filters:
     min_track: int = 3  # images that saw the point
     max_error: float = 2.0  # mean reprojection error, pixels of the original image
     observed_only: bool = False  # only points that COLMAP matched in the image itself
-    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = all points, no test
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,15 @@ class ColmapModel:
         camera_from_world[:3] = image.cam_from_world().matrix()
         seen_ids = np.array([p.point3D_id for p in image.get_observation_points2D()], dtype=np.int64)
         seen = np.isin(self.point_ids, seen_ids)
-        chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
-        points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
+        points = self.points @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
+        if self.filters.observed_only:
+            chosen = seen
+        elif self.filters.occlusion_window == 0:
+            chosen = np.ones(len(seen), dtype=bool)
+        else:
+            chosen = near_observed_surface(points, K, seen)
         sparse, count = project_to_depth(
-            points,
+            points[chosen],
             K,
             picture.shape[:2],
             occlusion_window=self.filters.occlusion_window,
