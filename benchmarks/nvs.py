@@ -83,9 +83,8 @@ def load_project(folder: Path) -> Scene:
     )
 
 
-def load_scene(folder: Path, regime: str) -> Scene:
-    if regime == "real":
-        return load_project(folder)
+def load_views(folder: Path) -> tuple[list[SplatView], str]:
+    """All views of a rendered scene with their true depth and sky, and its world."""
     frames = Shards(folder)
     views = []
     for k in range(len(frames)):
@@ -95,10 +94,16 @@ def load_scene(folder: Path, regime: str) -> Scene:
         pose = np.array(frames.meta(k)["pose"])
         camera = Camera.from_pose(frame.intrinsics, pose, frame.depth.shape)
         views.append(SplatView(frames.keys[k], camera, frame.image, gt_depth=frame.depth, sky=frame.sky))
+    return views, frames.meta(0)["world"]
+
+
+def load_scene(folder: Path, regime: str) -> Scene:
+    if regime == "real":
+        return load_project(folder)
+    views, world = load_views(folder)
     # Held-out views begin at the third, so that the anchor view is for training.
     test = [view for k, view in enumerate(views) if k % HOLDOUT[regime] == 2]
     train = [view for k, view in enumerate(views) if k % HOLDOUT[regime] != 2]
-    world = frames.meta(0)["world"]
     return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
 
 

@@ -91,6 +91,7 @@ def project_to_depth(
     | None = None,  # side of the hidden-point window in pixels; None = from the density, 0 = no test
     tolerance: float = HIDDEN_TOLERANCE,
     known_visible: npt.NDArray[np.bool_] | None = None,  # [N], points known to be visible: never dropped as hidden
+    occluders_only: npt.NDArray[np.bool_] | None = None,  # [N], points that hide others but are not drawn
 ) -> tuple[Map, PointCount]:
     """Draw points into a sparse depth map [H, W]; where several fall on a pixel the nearest one stays."""
     height, width = shape
@@ -119,6 +120,8 @@ def project_to_depth(
         hidden = hidden_points(columns, rows, depth, shape, occlusion_window | 1, tolerance)  # a window needs a middle
         if known_visible is not None:
             hidden &= ~known_visible[front][inside]
+        if occluders_only is not None:
+            hidden |= occluders_only[front][inside]
         count.hidden = int(hidden.sum())
         columns, rows, depth = columns[~hidden], rows[~hidden], depth[~hidden]
     order = np.argsort(-depth, kind="stable")  # far to near: the last write, the nearest, stays

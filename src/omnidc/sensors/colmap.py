@@ -142,19 +142,15 @@ class ColmapModel:
         camera_from_world[:3] = image.cam_from_world().matrix()
         seen_ids = np.array([p.point3D_id for p in image.get_observation_points2D()], dtype=np.int64)
         seen = np.isin(self.point_ids, seen_ids)
-        points = self.points @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
-        if self.filters.observed_only:
-            chosen = seen
-        elif self.filters.occlusion_window == 0:
-            chosen = np.ones(len(seen), dtype=bool)
-        else:
-            chosen = near_observed_surface(points, K, seen)
+        chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
+        points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
         sparse, count = project_to_depth(
-            points[chosen],
+            points,
             K,
             picture.shape[:2],
             occlusion_window=self.filters.occlusion_window,
             known_visible=seen[chosen],
+            occluders_only=~near_observed_surface(points, K, seen[chosen]),
         )
         frame = Frame(
             picture,
