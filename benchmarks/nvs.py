@@ -33,7 +33,7 @@ from omnidc.datasets.shards import Shards
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.splatting.camera import Camera
-from omnidc.splatting.densify import DensifyOptions
+from omnidc.splatting.densify import DensifyOptions, split_to
 from omnidc.splatting.experiment import evaluate, mean_metrics, split_views
 from omnidc.splatting.gaussians import from_points
 from omnidc.splatting.rasterizer import load_rasterizer
@@ -54,7 +54,7 @@ ARMS = {
 }
 HOLDOUT = {"ample": 5, "sparse": 3, "real": 8}  # every n-th view is held out
 REAL_SIZE = 160  # longer side of real photographs, pixels
-DENSE_POINTS = 2000
+START_SHARE = 0.5  # of the cap; all arms start with as many Gaussians, so that they have as many at every step
 MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
 INDOOR_MAX_DEPTH = 10.0
 OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))
@@ -131,16 +131,20 @@ def run_arm(scene: Scene, arm: str, seed: int, options: TrainOptions, completer:
     options = dataclasses.replace(options, seed=seed, edge_aware=source != "sparse")
     rng = np.random.default_rng(seed)
     start: ColoredPoints = scene.model.cloud
+    count = int(START_SHARE * options.densify.cap)
     if dense:
-        start = start.joined(dense_points(views, DENSE_POINTS, rng))
+        start = start.joined(dense_points(views, max(0, count - len(start)), rng))
+    if len(start) > count:
+        start = start.sampled(count, rng)
     extent = scene_extent(scene.model.cloud.points, [view.camera for view in views])
     gaussians = from_points(start.points, start.colors, extent, options.sh_degree, rng)
+    gaussians = split_to(gaussians, count, torch.Generator().manual_seed(seed))
     trainer = Trainer(views, gaussians, load_rasterizer("numba"), extent, options)
     begun, cpu = time.perf_counter(), time.process_time()
     trainer.run()
     record: dict[str, Any] = {"seconds": round(time.perf_counter() - begun, 1)}
     record["cpu_seconds"] = round(time.process_time() - cpu, 1)
-    record["gaussians"] = len(trainer.gaussians)
+    record.update(start_points=len(start), start_gaussians=count, gaussians=len(trainer.gaussians))
     measure = partial(evaluate, trainer.gaussians, rasterizer=trainer.rasterizer, near=trainer.near)
     results = measure(scene.test, max_depth=scene.max_depth)
     return {**record, **mean_metrics([one.metrics for one in results])}

@@ -11,7 +11,7 @@ import numpy as np
 from omnidc.errors import ConfigError, InputError
 from omnidc.interop.colmap import write_dense
 from omnidc.interop.commands import training_command
-from omnidc.interop.fusion import dense_cloud, fuse, pixel_size, stride_for, voxel_downsample, write_cloud
+from omnidc.interop.fusion import Cloud, dense_cloud, fuse, pixel_size, stride_for, voxel_downsample, write_cloud
 from omnidc.interop.gaussian_splatting import ordered_names, write_dn_splatter, write_inria
 from omnidc.interop.nerfstudio import write_nerfstudio
 from omnidc.interop.views import PosedView, place_images, posed_views
@@ -92,9 +92,19 @@ def _fuse(
     announce: Callable[[str], None],
     results: list[StoredFrame],
 ) -> None:
+    fuse_views(path, posed_views(results), tolerance, keep_flying_pixels, announce)
+
+
+def fuse_views(
+    path: Path,  # .ply; a turntable is written beside it
+    views: list[PosedView],
+    tolerance: float,
+    keep_flying_pixels: bool = False,
+    announce: Callable[[str], None] = lambda text: None,
+) -> Cloud:
+    """Fuse views within the bounds of memory, with a progress bar; write and return the cloud."""
     from tqdm import tqdm
 
-    views = posed_views(results)
     stride = stride_for(views)
     if stride > 1:
         announce(f"note: every {stride}th pixel in both directions is fused, to bound memory and time")
@@ -114,3 +124,4 @@ def _fuse(
     upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
     write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))
     announce(f"fused {len(views)} views: {share:.0%} of the pixels agree, {len(cloud.points)} points in {path}")
+    return cloud
