@@ -29,7 +29,8 @@ from omnidc.interop.views import PosedView
 ROOM = np.array([4.0, 2.5, 6.0])  # half widths, metres
 
 
-def room_depth(K: npt.NDArray[np.float64], pose: npt.NDArray[np.float64], shape: tuple[int, int]
+def room_depth(
+    K: npt.NDArray[np.float64], pose: npt.NDArray[np.float64], shape: tuple[int, int]
 ) -> npt.NDArray[np.float32]:
     """z-depth of a box-shaped room from inside."""
     v, u = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
