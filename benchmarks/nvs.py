@@ -35,6 +35,7 @@ from omnidc.io.files import atomic_path
 from omnidc.io.images import write_picture
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.splatting.camera import Camera
+from omnidc.splatting.consistency import consistent_views
 from omnidc.splatting.densify import DensifyOptions, split_to
 from omnidc.splatting.experiment import RenderedView, evaluate, mean_metrics, split_views
 from omnidc.splatting.gaussians import from_points
@@ -60,6 +61,7 @@ REAL_SIZE = 160  # longer side of real photographs, pixels
 START_SHARE = 0.5  # of the cap; all arms start with as many Gaussians, so that they have as many at every step
 MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
 INDOOR_MAX_DEPTH = 10.0
+CONSISTENT = False  # whether dense depth is averaged over views before training
 OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))
 
 
@@ -110,7 +112,7 @@ def load_scene(folder: Path, regime: str) -> Scene:
     return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
 
 
-def supervised(scene: Scene, source: str, completer: Any) -> list[SplatView]:
+def supervised(scene: Scene, source: str, completer: Any, consistent: bool) -> list[SplatView]:
     """The training views with the depth of an arm. The sky mask is the renderer's, for all arms alike."""
     views = []
     for view, sparse in zip(scene.train, scene.model.sparse):
@@ -125,7 +127,7 @@ def supervised(scene: Scene, source: str, completer: Any) -> list[SplatView]:
             result = completer.complete(view.image, sparse, view.camera.intrinsics)
             depth, uncertainty = result.depth, result.uncertainty
         views.append(dataclasses.replace(view, depth=depth, uncertainty=uncertainty))
-    return views
+    return consistent_views(views) if consistent and source in ("linear", "omnidc") else views
 
 
 def write_views(folder: Path, name: str, views: list[SplatView], results: list[RenderedView]) -> None:
@@ -139,10 +141,16 @@ def write_views(folder: Path, name: str, views: list[SplatView], results: list[R
 
 
 def run_arm(
-    scene: Scene, arm: str, seed: int, options: TrainOptions, completer: Any, pictures: Path | None = None
+    scene: Scene,
+    arm: str,
+    seed: int,
+    options: TrainOptions,
+    completer: Any,
+    consistent: bool,  # depth is averaged over views before training
+    pictures: Path | None = None,
 ) -> dict[str, Any]:
     source, dense = ARMS[arm]
-    views = supervised(scene, source, completer)
+    views = supervised(scene, source, completer, consistent)
     options = dataclasses.replace(options, seed=seed, edge_aware=source != "sparse")
     rng = np.random.default_rng(seed)
     start: ColoredPoints = scene.model.cloud
@@ -176,7 +184,9 @@ def run(args: argparse.Namespace) -> None:
     cv2.setNumThreads(1)
     done = {key_of(record) for record in read(args.results)} if args.results.is_file() else set()
     changes = dict(pair.split("=", 1) for pair in args.set)
-    options = dataclasses.replace(OPTIONS, **{name: json.loads(value) for name, value in changes.items()})
+    changed = {name: json.loads(value) for name, value in changes.items()}
+    consistent = bool(changed.pop("consistent", CONSISTENT))
+    options = dataclasses.replace(OPTIONS, **changed)
     completer = omnidc.load()
     for folder in args.scenes:
         scene = None
@@ -187,7 +197,7 @@ def run(args: argparse.Namespace) -> None:
                     continue
                 scene = scene or load_scene(folder, args.regime)
                 pictures = None if args.pictures is None else args.pictures / args.regime
-                record.update(run_arm(scene, arm, seed, options, completer, pictures))
+                record.update(run_arm(scene, arm, seed, options, completer, consistent, pictures))
                 record.update(views=len(scene.train), points=len(scene.model.cloud))
                 with args.results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
@@ -325,7 +335,9 @@ def main() -> None:
     runner.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     runner.add_argument("--pictures", type=Path, help="folder for pictures of the held-out views")
     runner.add_argument("--threads", type=int, default=1)
-    runner.add_argument("--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions")
+    runner.add_argument(
+        "--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions, or consistent"
+    )
     runner.set_defaults(command=run)
     printer = commands.add_parser("table")
     printer.add_argument("results", type=Path)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,15 @@ def consistent_mask(
     return seen
 
 
-def neighbors(views: list[PosedView], index: int, count: int) -> list[int]:
+class HasPose(Protocol):
+    """Anything that stands somewhere."""
+
+    @property
+    def pose(self) -> npt.NDArray[np.float64]:
+        """[4, 4], camera to world."""
+
+
+def neighbors(views: Sequence[HasPose], index: int, count: int) -> list[int]:
     """Return the other views nearest in place and direction: those that see the same and can agree or object."""
     centres = np.array([view.pose[:3, 3] for view in views])
     axes = np.array([view.pose[:3, 2] for view in views])
