@@ -61,7 +61,7 @@ def against_others(height: int, width: int, density: float, repeats: int) -> Non
     p = stepped_surface(height, width, points=density)
     reference = Reference(
         [g[0].double().numpy() for g in p.gradients],
-        p.observed[0, 0].double().numpy(),
+        p.sparse_log_depth[0, 0].double().numpy(),
         (5 * p.mask * p.confidence)[0, 0].double().numpy(),
         [w[0].double().numpy() for w in p.weights],
     )
@@ -85,14 +85,14 @@ def against_others(height: int, width: int, density: float, repeats: int) -> Non
 def backward_ratio(height: int, width: int, repeats: int) -> tuple[float, float]:
     p = stepped_surface(height, width, points=0.001, weights="random")
     leaves = [t.clone().requires_grad_() for t in (*p.gradients, *p.weights)]
-    upstream = torch.randn_like(p.observed)
+    upstream = torch.randn_like(p.sparse_log_depth)
     forwards, backwards = [], []
     for _ in range(repeats):
-        start = time.process_time()
-        x, _ = integrate(leaves[:3], p.observed, p.mask, p.confidence, leaves[3:])
+        warm_start = time.process_time()
+        x, _ = integrate(leaves[:3], p.sparse_log_depth, p.mask, p.confidence, leaves[3:])
         middle = time.process_time()
         x.backward(upstream)
-        forwards.append(middle - start)
+        forwards.append(middle - warm_start)
         backwards.append(time.process_time() - middle)
     return sorted(forwards)[repeats // 2], sorted(backwards)[repeats // 2]
 
@@ -134,7 +134,7 @@ def main() -> None:
     print(f"\nBackward / forward at 120×160, random weights: {backward / forward:.2f} (bar: 1.5).")
     if not arguments.quick:
         print(f"CPU time grows with pixels^{growth(repeats):.2f} from 120×160 to 960×1280 (bar: 1.1).")
-        # A process of its own, because peak memory is counted from its start.
+        # A process of its own, because peak memory is counted from its warm_start.
         subprocess.run([sys.executable, __file__, "--largest"], check=True)
 
 

@@ -38,7 +38,7 @@ def main() -> None:
         view = read_photograph(path)
         if view.depth is None or not (view.depth > 0).any():
             continue
-        depth = completer.complete(view.image, None).depth
+        depth = completer.complete(view.image, None, sky="keep").depth
         assert np.isfinite(depth).all(), f"{path.name}: depth is not finite"
         rows.append((path.stem, scores(depth, view.depth), scores(np.ones_like(depth), view.depth)))
     for name, ours, constant in rows:

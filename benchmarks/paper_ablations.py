@@ -148,7 +148,7 @@ def judge(file: Path, sources: Mapping[str, str]) -> dict[str, dict[str, float]]
             for pattern in COLUMNS:
                 rng = np.random.default_rng(zlib.crc32(f"{frame.name}|{pattern}".encode()))
                 sparse = np.ascontiguousarray(parse(pattern)(truth, frame.image, rng).sparse, np.float32)
-                rows[pattern].append(depth_metrics(completer.complete(frame.image, sparse).depth, truth))
+                rows[pattern].append(depth_metrics(completer.complete(frame.image, sparse, sky="keep").depth, truth))
     return {pattern: mean_scores(values) for pattern, values in rows.items()}
 
 

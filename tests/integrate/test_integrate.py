@@ -22,13 +22,13 @@ SIZES = [(1, 1), (1, 7), (9, 1), (2, 2), (5, 6), (7, 13), (16, 24), (17, 31)]
 
 def reference_solution(p: Problem, alpha: float = 5.0) -> list[Reference]:
     out = []
-    for b in range(p.observed.shape[0]):
-        anchor = alpha * p.mask[b, 0] * p.confidence[b, 0]
+    for b in range(p.sparse_log_depth.shape[0]):
+        data_weight = alpha * p.mask[b, 0] * p.confidence[b, 0]
         out.append(
             Reference(
                 [g[b].double().numpy() for g in p.gradients],
-                p.observed[b, 0].double().numpy(),
-                anchor.double().numpy(),
+                p.sparse_log_depth[b, 0].double().numpy(),
+                data_weight.double().numpy(),
                 [w[b].double().numpy() for w in p.weights],
             )
         )
@@ -55,7 +55,7 @@ def test_every_method_finds_the_same_solution(method: str) -> None:
 
 def test_gradients_equal_the_direct_solvers() -> None:
     p = stepped_surface(11, 14, batch=2, points=9, weights="random", dtype=torch.float64)
-    leaves = [t.clone().requires_grad_() for t in (*p.gradients, *p.weights, p.observed, p.confidence)]
+    leaves = [t.clone().requires_grad_() for t in (*p.gradients, *p.weights, p.sparse_log_depth, p.confidence)]
     x, _ = integrate(leaves[:3], leaves[6], p.mask, leaves[7], leaves[3:6], rtol=1e-13)
     upstream = torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
     x.backward(upstream)  # type: ignore[no-untyped-call]
@@ -66,8 +66,8 @@ def test_gradients_equal_the_direct_solvers() -> None:
             np.testing.assert_allclose(leaves[level].grad[b].numpy(), expected["gradients"][level], atol=1e-9)
             np.testing.assert_allclose(leaves[3 + level].grad[b].numpy(), expected["weights"][level], atol=1e-9)
         mask = p.mask[b, 0].numpy()
-        np.testing.assert_allclose(leaves[6].grad[b, 0].numpy(), expected["observed"][0] * mask, atol=1e-9)
-        np.testing.assert_allclose(leaves[7].grad[b, 0].numpy(), 5 * expected["anchor"][0] * mask, atol=1e-9)
+        np.testing.assert_allclose(leaves[6].grad[b, 0].numpy(), expected["sparse_log_depth"][0] * mask, atol=1e-9)
+        np.testing.assert_allclose(leaves[7].grad[b, 0].numpy(), 5 * expected["data_weight"][0] * mask, atol=1e-9)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
@@ -75,7 +75,7 @@ def test_gradients_equal_the_direct_solvers() -> None:
 def test_gradcheck_of_every_input(size: tuple[int, int], levels: int) -> None:
     p = stepped_surface(*size, batch=2, levels=levels, points=3, weights="random", dtype=torch.float64)
     alpha = torch.tensor(5.0, dtype=torch.float64)
-    leaves = [t.clone().requires_grad_() for t in (*p.gradients, *p.weights, p.observed, p.confidence, alpha)]
+    leaves = [t.clone().requires_grad_() for t in (*p.gradients, *p.weights, p.sparse_log_depth, p.confidence, alpha)]
 
     def run(*t: Tensor) -> Tensor:
         n = levels
@@ -97,8 +97,8 @@ def test_agrees_with_the_released_layers_golden(shared: Path, case: str) -> None
     gradients = [g.clone().requires_grad_() for g in unpack(data["grad"])]
     weights = [w.clone().requires_grad_() for w in unpack(data["grad_conf"])]
     confidence = data["input_conf"][:, :1].double().requires_grad_()
-    observed = data["sparse_log"].double().requires_grad_()
-    x, _ = integrate(gradients, observed, data["mask"].double(), confidence, weights, rtol=1e-13)
+    sparse_log_depth = data["sparse_log"].double().requires_grad_()
+    x, _ = integrate(gradients, sparse_log_depth, data["mask"].double(), confidence, weights, rtol=1e-13)
     # The golden inputs are stored as float32, the exact results were made before that rounding: 1e-7 is what is left.
     np.testing.assert_allclose(x.detach().numpy(), data["x_exact"].numpy(), atol=2e-7)
     np.testing.assert_allclose(x.detach().numpy(), data["x_official_f32"].numpy(), atol=3e-4)
@@ -107,7 +107,7 @@ def test_agrees_with_the_released_layers_golden(shared: Path, case: str) -> None
         np.testing.assert_allclose(g.grad.numpy(), unpack(data["dgrad_exact"])[r].numpy(), atol=1e-6)
         np.testing.assert_allclose(w.grad.numpy(), unpack(data["dgrad_conf_exact"])[r].numpy(), atol=1e-6)
     np.testing.assert_allclose(confidence.grad.numpy(), data["dinput_conf_exact"][:, :1].numpy(), atol=1e-6)
-    np.testing.assert_allclose(observed.grad.numpy(), data["dsparse_log_exact"].numpy(), atol=1e-6)
+    np.testing.assert_allclose(sparse_log_depth.grad.numpy(), data["dsparse_log_exact"].numpy(), atol=1e-6)
 
     single, _ = integrate(
         [g.detach().float() for g in gradients],
@@ -144,18 +144,18 @@ def test_weak_contours_and_strong_measurements_do_not_slow_it_down(points: float
 def test_a_unit_shifts_log_depth_and_changes_nothing_else(log_unit: float, points: int) -> None:
     p = stepped_surface(24, 33, points=points)
     x, _ = integrate(*p.arguments())
-    shifted, _ = integrate(p.gradients, p.observed + log_unit, p.mask, p.confidence, p.weights)
+    shifted, _ = integrate(p.gradients, p.sparse_log_depth + log_unit, p.mask, p.confidence, p.weights)
     assert float((shifted - x - log_unit).abs().max()) < 1e-5
 
 
-def test_an_image_does_not_depend_on_its_neighbours_in_the_batch() -> None:
+def test_an_image_does_not_depend_on_its_neighbors_in_the_batch() -> None:
     p = stepped_surface(40, 52, batch=3, points=12, weights="random")
     x, info = integrate(*p.arguments())
     for b in range(3):
         part = slice(b, b + 1)
         alone, alone_info = integrate(
             [g[part] for g in p.gradients],
-            p.observed[part],
+            p.sparse_log_depth[part],
             p.mask[part],
             p.confidence[part],
             [w[part] for w in p.weights],
@@ -170,8 +170,8 @@ def test_without_measurements_the_solution_has_zero_mean_and_is_flagged(how: str
     mask = torch.zeros_like(p.mask) if how == "no points" else p.mask
     confidence = torch.zeros_like(p.confidence) if how == "no confidence" else p.confidence
     gradients = [g.clone().requires_grad_() for g in p.gradients]
-    x, info = integrate(gradients, p.observed, mask, confidence, p.weights)
-    assert not bool(info.anchored.any())
+    x, info = integrate(gradients, p.sparse_log_depth, mask, confidence, p.weights)
+    assert not bool(info.is_constrained.any())
     assert bool(info.converged.all())
     assert abs(float(x.detach().mean())) < 1e-6
     torch.testing.assert_close(x, p.surface - p.surface.mean(), rtol=0, atol=1e-3)
@@ -185,7 +185,7 @@ def test_gradients_without_measurements_pass_gradcheck() -> None:
     mask = torch.zeros_like(p.mask)
 
     def run(*t: Tensor) -> Tensor:
-        return integrate(t[:2], p.observed, mask, None, t[2:], rtol=1e-14)[0]
+        return integrate(t[:2], p.sparse_log_depth, mask, None, t[2:], rtol=1e-14)[0]
 
     assert torch.autograd.gradcheck(run, leaves)
 
@@ -193,20 +193,20 @@ def test_gradients_without_measurements_pass_gradcheck() -> None:
 def test_one_point_fixes_the_scale_exactly() -> None:
     p = stepped_surface(33, 50, points=1, noise=0.0)
     x, info = integrate(*p.arguments(), rtol=1e-6)
-    assert bool(info.anchored.all())
+    assert bool(info.is_constrained.all())
     torch.testing.assert_close(x, p.surface, rtol=0, atol=1e-3)
 
 
 def test_a_faint_point_is_still_followed() -> None:
     p = stepped_surface(33, 50, points=1, noise=0.0)
-    x, _ = integrate(p.gradients, p.observed, p.mask, torch.full_like(p.confidence, 1e-4), p.weights, rtol=1e-6)
+    x, _ = integrate(p.gradients, p.sparse_log_depth, p.mask, torch.full_like(p.confidence, 1e-4), p.weights, rtol=1e-6)
     torch.testing.assert_close(x, p.surface, rtol=0, atol=5e-3)
 
 
 def test_a_warm_start_at_the_solution_needs_no_iteration() -> None:
     p = stepped_surface(40, 40, points=10)
     x, _ = integrate(*p.arguments(), rtol=1e-6)
-    again, info = integrate(*p.arguments(), start=x, rtol=1e-4)
+    again, info = integrate(*p.arguments(), warm_start=x, rtol=1e-4)
     assert int(info.iterations) == 0
     torch.testing.assert_close(again, x)
 
@@ -234,15 +234,17 @@ def test_residual_history_falls_below_the_tolerance() -> None:
 @pytest.mark.parametrize("weights", ["uniform", "edges"])
 def test_accuracy_of_x_does_not_depend_on_the_weight_of_the_measurements(alpha: float, weights: str) -> None:
     problem = stepped_surface(60, 80, batch=2, weights=weights, dtype=torch.float64)  # type: ignore[arg-type]
-    start = problem.surface + 0.1 * torch.sin(torch.arange(80.0, dtype=torch.float64))
-    start = torch.where(problem.mask > 0, problem.surface, start)  # meets the points, as an interpolation does
+    warm_start = problem.surface + 0.1 * torch.sin(torch.arange(80.0, dtype=torch.float64))
+    warm_start = torch.where(
+        problem.mask > 0, problem.surface, warm_start
+    )  # meets the points, as an interpolation does
     exact, _ = integrate(*problem.arguments(), alpha=alpha, rtol=1e-12)
-    x, info = integrate(*problem.arguments(), alpha=alpha, start=start, xtol=1e-3)
+    x, info = integrate(*problem.arguments(), alpha=alpha, warm_start=warm_start, xtol=1e-3)
     spread = (exact - exact.mean((1, 2, 3), keepdim=True)).square().mean().sqrt()
     assert bool(info.converged.all())
     assert float((x - exact).square().mean().sqrt()) < 1e-2 * float(spread)  # the estimate is no bound
     if alpha > 1000:  # the residual says little there
-        early, _ = integrate(*problem.arguments(), alpha=alpha, start=start, rtol=3e-3)
+        early, _ = integrate(*problem.arguments(), alpha=alpha, warm_start=warm_start, rtol=3e-3)
         assert float((early - exact).square().mean()) > float((x - exact).square().mean())
 
 
@@ -251,7 +253,7 @@ def test_with_accuracy_in_x_the_images_of_a_batch_stop_for_themselves() -> None:
     together, info = integrate(*problem.arguments(), xtol=1e-3)
     for i in range(3):
         lists = [[one[i : i + 1] for one in part] for part in (problem.gradients, problem.weights)]
-        maps = [part[i : i + 1] for part in (problem.observed, problem.mask, problem.confidence)]
+        maps = [part[i : i + 1] for part in (problem.sparse_log_depth, problem.mask, problem.confidence)]
         alone, own = integrate(lists[0], *maps, lists[1], xtol=1e-3)
         assert int(own.iterations) == int(info.iterations[i])
         torch.testing.assert_close(alone, together[i : i + 1], rtol=0, atol=1e-5)
@@ -260,7 +262,7 @@ def test_with_accuracy_in_x_the_images_of_a_batch_stop_for_themselves() -> None:
 def test_with_accuracy_in_x_an_exact_start_and_a_constant_need_no_iteration() -> None:
     problem = stepped_surface(40, 56, dtype=torch.float64)
     exact, _ = integrate(*problem.arguments(), rtol=1e-12)
-    _, info = integrate(*problem.arguments(), start=exact, xtol=1e-3)
+    _, info = integrate(*problem.arguments(), warm_start=exact, xtol=1e-3)
     assert int(info.iterations) == 0
     flat = [torch.zeros_like(g) for g in problem.gradients]
     x, info = integrate(flat, torch.full_like(exact, 2.0), problem.mask, xtol=1e-3)
@@ -270,12 +272,12 @@ def test_with_accuracy_in_x_an_exact_start_and_a_constant_need_no_iteration() ->
 
 def test_the_backward_pass_may_be_less_exact_without_changing_the_result() -> None:
     problem = stepped_surface(60, 80, weights="edges", dtype=torch.float64)
-    gradients, observed, mask, confidence, weights = problem.arguments()
-    upstream = torch.randn(observed.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gradients, sparse_log_depth, mask, confidence, weights = problem.arguments()
+    upstream = torch.randn(sparse_log_depth.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     results, slopes = [], []
     for xtol in (1e-9, 1e-2):
         leaves = [g.detach().clone().requires_grad_() for g in gradients]
-        x, _ = integrate(leaves, observed, mask, confidence, weights, alpha=5e3, xtol=1e-9, backward_xtol=xtol)
+        x, _ = integrate(leaves, sparse_log_depth, mask, confidence, weights, alpha=5e3, xtol=1e-9, backward_xtol=xtol)
         x.backward(upstream)
         results.append(x.detach())
         slopes.append(torch.cat([g.grad.flatten() for g in leaves if g.grad is not None]))
@@ -301,14 +303,14 @@ def test_equal_measurements_and_flat_gradients_give_a_constant_at_once() -> None
         ({"weights": [-torch.ones(1, 2, 8, 8)]}, "must not be negative"),
         ({"weights": [torch.ones(1, 2, 8, 8)] * 2}, "1 levels of gradients but 2 of weights"),
         ({"mask": torch.ones(1, 1, 4, 8)}, r"both be \[B, 1, h, w\]"),
-        ({"observed": torch.full((1, 1, 8, 8), torch.nan)}, "NaN or infinite"),
+        ({"sparse_log_depth": torch.full((1, 1, 8, 8), torch.nan)}, "NaN or infinite"),
         ({"method": "gauss"}, "Unknown solver"),
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {
         "gradients": [torch.zeros(1, 2, 8, 8)],
-        "observed": torch.zeros(1, 1, 8, 8),
+        "sparse_log_depth": torch.zeros(1, 1, 8, 8),
         "mask": torch.ones(1, 1, 8, 8),
     }
     with pytest.raises(InputError, match=message):

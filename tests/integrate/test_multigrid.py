@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from omnidc.integrate.energy import System, pool, pool_transpose, split_edges
 from omnidc.integrate.gallery import stepped_surface
-from omnidc.integrate.multigrid import Multigrid, coarsen, majorant
+from omnidc.integrate.multigrid import Multigrid, coarsen, smoother_diagonal
 
 sizes = st.tuples(st.integers(1, 21), st.integers(1, 21))
 
@@ -51,7 +51,7 @@ def test_prolongation_keeps_constants(size: tuple[int, int], weights: str) -> No
 
 def test_prolongation_with_equal_weights_is_bilinear() -> None:
     system = system_of(12, 16, points=1)
-    system.anchor.zero_()
+    system.data_weight.zero_()
     _, transfer = coarsen(system)
     coarse = torch.rand(1, 1, 6, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     expected = torch.nn.functional.interpolate(coarse, scale_factor=2, mode="bilinear")
@@ -69,7 +69,7 @@ def test_operator_is_symmetric_with_the_stated_diagonal(size: tuple[int, int], l
 @given(sizes, st.integers(1, 4), st.sampled_from(["uniform", "random", "edges"]))
 def test_majorant_bounds_the_operator(size: tuple[int, int], levels: int, weights: str) -> None:
     system = system_of(*size, levels=levels, weights=weights, points=2)
-    scale = majorant(system).flatten().rsqrt()
+    scale = smoother_diagonal(system).flatten().rsqrt()
     largest = torch.linalg.eigvalsh(scale[:, None] * dense(system.apply, *size) * scale[None, :]).max()
     assert float(largest) < 1.4 + 1e-9
 
@@ -79,7 +79,7 @@ def test_coarse_system_keeps_the_total_anchor_and_drops_a_resolution() -> None:
     coarse, _ = coarsen(system)
     assert coarse.size == (7, 9)
     assert len(coarse.edges) == 2
-    torch.testing.assert_close(coarse.anchor.sum(), system.anchor.sum())
+    torch.testing.assert_close(coarse.data_weight.sum(), system.data_weight.sum())
 
 
 def test_coarse_pooled_term_is_the_fine_one_on_blocks() -> None:

@@ -87,6 +87,22 @@ def test_forward_working_size_gives_output_size(network: CompactNetwork) -> None
     torch.testing.assert_close(kept.depth[sparse > 0], sparse[sparse > 0], rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("working_size", [None, (48, 64)], ids=["whole", "smaller"])
+@pytest.mark.parametrize("keep_input", [False, True])
+def test_forward_in_bands_equals_whole(
+    network: CompactNetwork, monkeypatch: pytest.MonkeyPatch, working_size: tuple[int, int] | None, keep_input: bool
+) -> None:
+    image, sparse = scene(101, 128, points=0.05)
+    whole = network(image, sparse, working_size=working_size, keep_input=keep_input)
+    monkeypatch.setattr("omnidc.network.compact.MIN_BAND_ROWS", 7)
+    monkeypatch.setattr("omnidc.network.compact.BAND_PIXELS", 1)
+    with torch.no_grad():
+        banded = network(image, sparse, working_size=working_size, keep_input=keep_input)
+    for name in ("depth", "depth_init", "scale", "sky"):
+        torch.testing.assert_close(getattr(banded, name), getattr(whole, name), rtol=1e-5, atol=1e-6)
+    assert torch.equal(banded.fields.confidence, whole.fields.confidence)
+
+
 def test_forward_last_bits_of_input_change_only_last_bits(network: CompactNetwork) -> None:
     image, sparse = scene(points=0.2)
     noise = 1 + 1e-6 * torch.randn(sparse.shape, generator=torch.Generator().manual_seed(1))
@@ -100,7 +116,8 @@ def test_forward_gradients_equal_finite_differences() -> None:
     image, sparse = (value.double() for value in scene(32, 32, points=0.1))
     # One of each kind of layer, and all single numbers: every tensor costs two passes.
     kinds = ("screen.layer1.weight", "fuse2.weight", "block8.conv1.weight", "bottleneck.0.qkv.weight", "up4.gain")
-    kinds += ("gradient_heads.0.1.weight", "gradient_heads.3.3.bias", "refine2.weight", "output_head.weight")
+    kinds += ("gradient_heads.0.1.weight", "gradient_heads.3.3.bias", "refine2.weight", "half_head.weight")
+    kinds += ("full_head.weight",)
     parameters = [p for name, p in network.named_parameters() if name.endswith(kinds) or p.ndim == 0]
     assert len(parameters) == len(kinds) + 5
     with torch.no_grad():

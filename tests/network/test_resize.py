@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from omnidc.network.compact import CompactConfig, CompactNetwork
-from omnidc.network.resize import resize_sparse, shrink
+from omnidc.network.resize import bilinear_rows, nearest_rows, resize_sparse, shrink, source_rows
 
 
 def test_resize_sparse_keeps_the_nearest_of_each_pixel() -> None:
@@ -29,6 +30,18 @@ def test_shrink_same_size_changes_nothing() -> None:
     same = shrink(image, sparse, (5, 6))
     assert same[0] is image
     assert same[1] is sparse
+
+
+@pytest.mark.parametrize("size", [(37, 61), (90, 31), (18, 26), (5, 7)])
+@pytest.mark.parametrize("rows", [(0, 5), (2, 4), (4, 5)])
+def test_rows_equal_those_of_the_whole_map(size: tuple[int, int], rows: tuple[int, int]) -> None:
+    maps = torch.rand(2, 3, 18, 26)
+    low, high = source_rows(*rows, 18, size[0])
+    whole = F.interpolate(maps, size=size, mode="bilinear", align_corners=False)
+    part = bilinear_rows(maps[..., low:high, :], low, 18, size, rows)
+    torch.testing.assert_close(part, whole[..., rows[0] : rows[1], :], rtol=1e-5, atol=1e-6)
+    nearest = F.interpolate(maps, size=size, mode="nearest-exact")
+    assert torch.equal(nearest_rows(maps, size, rows), nearest[..., rows[0] : rows[1], :])
 
 
 @pytest.mark.parametrize("working", [(64, 96), (96, 128), (96, 160)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,13 @@ from omnidc.network.screen import (
     BLOCK,
     CANDIDATES,
     FEATURES,
+    SCATTER,
     WINDOWS,
     OutlierClassifier,
     _block_positions,
     _block_sums,
     _leave_one_out,
+    local_features,
     neighborhood_features,
 )
 
@@ -74,18 +78,39 @@ def test_features_of_lonely_measurement_are_zero() -> None:
     z, valid = torch.zeros(1, CANDIDATES, 8, 8), torch.zeros(1, CANDIDATES, 8, 8)
     z[0, 0, 3, 3], valid[0, 0, 3, 3] = 2.0, 1.0
     features = neighborhood_features(z, valid)
-    assert features.shape == (1, FEATURES, CANDIDATES, 8, 8)
-    assert features[0, :-1, 0, 3, 3].abs().max() < 1e-5
+    assert all(row.shape == (1, CANDIDATES, 8, 8) for row in features)
+    assert max(float(row[0, 0, 3, 3].abs()) for row in features[:-1]) < 1e-5
+    near_and_far = (torch.full((1, 2, 16, 16), 2.0), torch.zeros(1, 2, 16, 16))
+    near_and_far[1][0, 0, 5, 5] = 1.0
+    assert all(float(row[0, 0, 5, 5]) == 0 for row in local_features(*near_and_far))
+    assert len(features) + len(local_features(*near_and_far)) == FEATURES
 
 
 def test_features_of_outlier_exceed_those_of_its_neighbors() -> None:
     z, valid = random_candidates(0.3)
     row, column = (int(i) for i in valid[0, 0].nonzero()[20])
     z[0, 0, row, column] += 3.0
-    scaled = neighborhood_features(z, valid)[0, 1]  # |residual| in scatters, finest window
+    scaled = neighborhood_features(z, valid)[1][0]  # |residual| in scatters, finest window
     typical = scaled[valid[0] > 0].median()
     assert scaled[0, row, column] > 5.9  # clipped at 6
     assert typical < 2
+
+
+def test_local_features_equal_slow_twin() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = 0.1 * torch.randn(1, 2, 6, 7, generator=generator, dtype=torch.float64)
+    valid = (torch.rand(1, 2, 6, 7, generator=generator) < 0.6).double()
+    share, count = local_features(z, valid)
+    for c, row, column in ((0, 0, 0), (1, 3, 4), (0, 5, 6), (1, 2, 0)):
+        others = [
+            float(z[0, k, row + dy, column + dx])
+            for dy, dx in ((-1, 0), (0, -1), (0, 1), (1, 0))
+            for k in (0, 1)
+            if 0 <= row + dy < 6 and 0 <= column + dx < 7 and valid[0, k, row + dy, column + dx]
+        ]
+        agreeing = sum(1 / (1 + ((float(z[0, c, row, column]) - other) / SCATTER) ** 2) for other in others)
+        assert float(share[0, c, row, column]) == pytest.approx(agreeing / (len(others) + 0.5))
+        assert float(count[0, c, row, column]) == pytest.approx(math.log1p(len(others)))
 
 
 def test_screen_shifted_measurements_give_equal_logits() -> None:

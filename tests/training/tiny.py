@@ -46,7 +46,7 @@ class TinyNetwork(StagedNetwork):
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         cells, mask = downsample_sparse(sparse)
         observed, _ = masked_log(cells)
-        return integrate(fields.gradients, observed, mask, fields.confidence, start=start)
+        return integrate(fields.gradients, observed, mask, fields.confidence, warm_start=start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         depth = F.interpolate(log_depth, scale_factor=4, mode="bilinear").exp()

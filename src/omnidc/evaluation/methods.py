@@ -51,9 +51,11 @@ def find_method(name: str, untiled: bool = False) -> Method:
     completer = omnidc.load(name)
 
     def complete(image: Image, sparse: Depth, intrinsics: Intrinsics | None) -> Any:
+        # A pixel whose depth is known is scored even if the network takes it for sky.
         if untiled:
-            return completer.complete(image, sparse, intrinsics=intrinsics, max_long_side=max(sparse.shape), tile=None)
-        return completer.complete(image, sparse, intrinsics=intrinsics)
+            size = max(sparse.shape)
+            return completer.complete(image, sparse, intrinsics=intrinsics, max_long_side=size, tile=None, sky="keep")
+        return completer.complete(image, sparse, intrinsics=intrinsics, sky="keep")
 
     return complete
 

@@ -1,7 +1,7 @@
 """The multi-resolution depth integrator, usable alone.
 
     from omnidc.integrate import integrate
-    log_depth, info = integrate(gradients, observed, mask, confidence, weights)
+    log_depth, info = integrate(gradients, sparse_log_depth, mask, confidence, weights)
 
 `energy` defines the problem, `solve` and `multigrid` solve it, `layer` makes it differentiable, `reference` is the
 slow and obvious twin that the tests compare with, `gallery` holds problems that tests and benchmarks share.

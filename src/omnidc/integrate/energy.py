@@ -55,7 +55,7 @@ def pool_transpose(y: Tensor, level: int, size: tuple[int, int]) -> Tensor:
 
 
 def add_pairs(x: Tensor, dim: int) -> Tensor:
-    """Sum of neighbouring pairs along `dim` (−1 or −2), of an even length.
+    """Sum of neighboring pairs along `dim` (−1 or −2), of an even length.
 
     Written out, since reductions over two elements, `sum` and `avg_pool2d`, take five to ten times as long on a CPU.
     """
@@ -99,16 +99,16 @@ def join_edges(edges: Edges) -> Tensor:
 class System:
     """A of the normal equations: symmetric, positive definite as soon as one measurement has weight."""
 
-    anchor: Tensor  # [B, 1, h, w] ≥ 0, a = α m c
+    data_weight: Tensor  # [B, 1, h, w] ≥ 0, a = α m c
     edges: list[Edges]  # R pairs of edge weights ≥ 0, level r on its own grid
 
     @property
     def size(self) -> tuple[int, int]:
-        return int(self.anchor.shape[-2]), int(self.anchor.shape[-1])
+        return int(self.data_weight.shape[-2]), int(self.data_weight.shape[-1])
 
     def apply(self, x: Tensor) -> Tensor:
         """A x."""  # x: [B, C, h, w]; channels are independent right-hand sides
-        out = self.anchor * x
+        out = self.data_weight * x
         add_laplacian(out, x, self.edges[0])
         if len(self.edges) > 1:
             out += self._pooled_terms(x)
@@ -137,9 +137,9 @@ class System:
 
     def gradient_rhs(self, gradients: Sequence[Edges]) -> Tensor:
         """Σ_r P_rᵀ ∇ᵀ W_r g_r."""
-        out = torch.zeros_like(self.anchor)
+        out = torch.zeros_like(self.data_weight)
         for level, ((wx, wy), (gx, gy)) in enumerate(zip(self.edges, gradients, strict=True)):
-            flow = self.anchor.new_zeros(*self.anchor.shape[:2], *level_size(*self.size, level))
+            flow = self.data_weight.new_zeros(*self.data_weight.shape[:2], *level_size(*self.size, level))
             add_differences_transpose(flow, wx * gx, wy * gy)
             out += pool_transpose(flow, level, self.size)
         return out
@@ -147,7 +147,7 @@ class System:
     def degree(self, level: int) -> Tensor:
         """Sum of the weights of each cell's edges; [B, 1, h_r, w_r]."""
         wx, wy = self.edges[level]
-        degree = self.anchor.new_zeros(*self.anchor.shape[:2], *level_size(*self.size, level))
+        degree = self.data_weight.new_zeros(*self.data_weight.shape[:2], *level_size(*self.size, level))
         degree[..., :, 1:] += wx
         degree[..., :, :-1] += wx
         degree[..., 1:, :] += wy
@@ -156,7 +156,7 @@ class System:
 
     def diagonal(self) -> Tensor:
         """Diagonal of A; [B, 1, h, w]."""
-        out = self.anchor + self.degree(0)
+        out = self.data_weight + self.degree(0)
         for level in range(1, len(self.edges)):
             # A pixel of a block of n enters the block's mean with 1/n, and the diagonal with its square.
             degree = self.degree(level)
@@ -165,16 +165,16 @@ class System:
         return out
 
     def pooled_row_sums(self) -> Tensor:
-        """Row sums of |A| without the anchor and the finest term: by Gershgorin, what bounds the pooled terms."""
-        out = torch.zeros_like(self.anchor)
+        """Row sums of |A| without the data term and the finest term: by Gershgorin, what bounds the pooled terms."""
+        out = torch.zeros_like(self.data_weight)
         for level in range(1, len(self.edges)):
             out += pool_transpose(self.degree(level), level, self.size)
         return out.mul_(2)
 
 
-def check_shapes(anchor: Tensor, maps: Sequence[Tensor], what: str) -> None:
-    """Raise unless `maps` are the R levels [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉] of the grid of `anchor`."""
-    batch, _, height, width = anchor.shape
+def check_shapes(data_weight: Tensor, maps: Sequence[Tensor], what: str) -> None:
+    """Raise unless `maps` are the R levels [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉] of the grid of `data_weight`."""
+    batch, _, height, width = data_weight.shape
     for level, tensor in enumerate(maps):
         expected = (batch, 2, *level_size(height, width, level))
         if tuple(tensor.shape) != expected:

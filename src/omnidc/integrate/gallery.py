@@ -16,14 +16,14 @@ class Problem:
     """Arguments of `integrate`, and the surface that they were made from."""
 
     gradients: list[Tensor]  # R × [B, 2, h_r, w_r]
-    observed: Tensor  # [B, 1, h, w]
+    sparse_log_depth: Tensor  # [B, 1, h, w]
     mask: Tensor  # [B, 1, h, w]
     confidence: Tensor  # [B, 1, h, w]
     weights: list[Tensor]  # R × [B, 2, h_r, w_r]
     surface: Tensor  # [B, 1, h, w], log depth
 
     def arguments(self) -> tuple[list[Tensor], Tensor, Tensor, Tensor, list[Tensor]]:
-        return self.gradients, self.observed, self.mask, self.confidence, self.weights
+        return self.gradients, self.sparse_log_depth, self.mask, self.confidence, self.weights
 
 
 def stepped_surface(

@@ -31,42 +31,44 @@ def lower_median(values: Tensor, mask: Tensor) -> Tensor:
 
 class _Integrate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, options: dict[str, Any], anchor: Tensor, observed: Tensor, *maps: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, options: dict[str, Any], data_weight: Tensor, sparse_log_depth: Tensor, *maps: Tensor
+    ) -> Tensor:
         levels = len(maps) // 2
         gradients = [split_edges(g) for g in maps[:levels]]
         edges = [(wx.contiguous(), wy.contiguous()) for wx, wy in map(split_edges, maps[levels:])]
-        system = System(anchor, edges)
+        system = System(data_weight, edges)
         # Solving for x − log median keeps float32 exact whatever the unit of the measurements.
-        shift = lower_median(observed, anchor > 0)
-        b = anchor * (observed - shift) + system.gradient_rhs(gradients)
+        shift = lower_median(sparse_log_depth, data_weight > 0)
+        b = data_weight * (sparse_log_depth - shift) + system.gradient_rhs(gradients)
         M = preconditioner(system, options["solver"]["method"])
-        start = options["start"]
+        warm_start = options["warm_start"]
         x, info = solve(
             system,
             b,
-            None if start is None else start - shift,
+            None if warm_start is None else warm_start - shift,
             M=M,
             **options["solver"],
         )
         options["info"] = info
         ctx.system, ctx.M, ctx.solver, ctx.backward = system, M, options["solver"], options["backward"]
-        ctx.levels, ctx.fixed = levels, info.anchored
-        x = torch.where(info.anchored.reshape(-1, 1, 1, 1), x + shift, x)
-        ctx.save_for_backward(x, observed, *maps[:levels])
+        ctx.levels, ctx.constrained = levels, info.is_constrained
+        x = torch.where(info.is_constrained.reshape(-1, 1, 1, 1), x + shift, x)
+        ctx.save_for_backward(x, sparse_log_depth, *maps[:levels])
         return x
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        x, observed, *gradients = ctx.saved_tensors
+        x, sparse_log_depth, *gradients = ctx.saved_tensors
         system: System = ctx.system
         if bool(torch.isfinite(upstream).all()):
             lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **{**ctx.solver, **ctx.backward})
-        else:  # an overflow downstream, as under mixed precision: the optimiser's own check has to see it
+        else:  # an overflow downstream, as under mixed precision: the optimizer's own check has to see it
             lam = torch.full_like(upstream, torch.nan)
-        fixed = ctx.fixed.reshape(-1, 1, 1, 1)
-        d_anchor = torch.where(fixed, lam * (observed - x), 0) if ctx.needs_input_grad[1] else None
-        d_observed = torch.where(fixed, lam * system.anchor, 0) if ctx.needs_input_grad[2] else None
+        constrained = ctx.constrained.reshape(-1, 1, 1, 1)
+        d_weight = torch.where(constrained, lam * (sparse_log_depth - x), 0) if ctx.needs_input_grad[1] else None
+        d_sparse = torch.where(constrained, lam * system.data_weight, 0) if ctx.needs_input_grad[2] else None
         d_gradients: list[Tensor | None] = []
         d_weights: list[Tensor | None] = []
         for level, ((wx, wy), g) in enumerate(zip(system.edges, gradients, strict=True)):
@@ -77,18 +79,18 @@ class _Integrate(torch.autograd.Function):
                 d_weights.append(join_edges((lx * (gx - dx), ly * (gy - dy))))
             else:
                 d_weights.append(None)
-        return None, d_anchor, d_observed, *d_gradients, *d_weights
+        return None, d_weight, d_sparse, *d_gradients, *d_weights
 
 
 def integrate(
     gradients: Sequence[Tensor],  # R × [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉], backward differences of x; channels x, y
-    observed: Tensor,  # [B, 1, h, w], o: log depth of the measurements, ignored where mask = 0
+    sparse_log_depth: Tensor,  # [B, 1, h, w], o: log depth of the measurements, ignored where mask = 0
     mask: Tensor,  # [B, 1, h, w], m: 1 = measured, 0 = not; bool or float
     confidence: Tensor | None = None,  # [B, 1, h, w] ≥ 0, c: trust in each measurement; None = 1
     weights: Sequence[Tensor] | None = None,  # like `gradients`, ≥ 0, W_r; None = 1 / R everywhere
     *,
     alpha: float | Tensor = ALPHA,  # α: a number, or a tensor that broadcasts against `mask`
-    start: Tensor | None = None,  # [B, 1, h, w], first guess of x, as from the last frame of a video
+    warm_start: Tensor | None = None,  # [B, 1, h, w], first guess of x, as from the last frame of a video
     rtol: float = 1e-5,
     xtol: float | None = None,
     backward_xtol: float | None = None,
@@ -97,12 +99,12 @@ def integrate(
     method: Method = "multigrid",
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
 ) -> tuple[Tensor, SolveInfo]:
-    """Minimise the multi-resolution energy of `omnidc.integrate.energy`; differentiable in every tensor but `start`.
+    """Minimize the multi-resolution energy of `omnidc.integrate.energy`, differentiable in all but `warm_start`.
 
     Returns log depth x [B, 1, h, w] and how the solve went (see `solve` for the stopping rule). Works for any h, w ≥ 1
     and any number R ≥ 1 of resolutions. An image without any measurement of weight gets the solution of zero mean, and
-    `info.anchored` says so. The backward pass stops by the same rule, or at `backward_xtol`: stochastic descent gains
-    nothing from gradients that are more exact than its batches are representative.
+    its `info.is_constrained` is False. The backward pass stops by the same rule, or at `backward_xtol`: stochastic
+    descent gains nothing from gradients that are more exact than its batches are representative.
 
     A ramp of one measurement and a slope of 0.1 per column:
 
@@ -110,37 +112,40 @@ def integrate(
     >>> from omnidc.integrate import integrate
     >>> slope = torch.zeros(1, 2, 3, 4)  # [B, 2, h, w]: channel 0 is x, channel 1 is y
     >>> slope[:, 0, :, 1:] = 0.1
-    >>> observed, mask = torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4)
+    >>> sparse_log_depth, mask = torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4)
     >>> mask[..., 0, 0] = 1  # log depth 0 in the upper left corner
-    >>> log_depth, info = integrate([slope], observed, mask)
+    >>> log_depth, info = integrate([slope], sparse_log_depth, mask)
     >>> [round(float(x), 3) for x in log_depth[0, 0, 0]]
     [0.0, 0.1, 0.2, 0.3]
     """
-    for name, value in (("observed", observed), ("mask", mask), ("gradients", [*gradients])):
+    for name, value in (("sparse_log_depth", sparse_log_depth), ("mask", mask), ("gradients", [*gradients])):
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, Tensor):
                 kind = type(each).__name__
                 raise InputError(f"{name} must hold tensors, not {kind}: wrap arrays with torch.from_numpy.")
-    if observed.ndim != 4 or observed.shape[1] != 1 or mask.shape != observed.shape:
+    if sparse_log_depth.ndim != 4 or sparse_log_depth.shape[1] != 1 or mask.shape != sparse_log_depth.shape:
         raise InputError(
-            f"observed and mask must both be [B, 1, h, w], not {list(observed.shape)} and {list(mask.shape)}."
+            "sparse_log_depth and mask must both be [B, 1, h, w], "
+            f"not {list(sparse_log_depth.shape)} and {list(mask.shape)}."
         )
     if not gradients:
         raise InputError("The integrator needs gradients of at least one resolution.")
-    check_shapes(observed, gradients, "The gradients")
+    check_shapes(sparse_log_depth, gradients, "The gradients")
     if weights is None:
         weights = [torch.full_like(g, 1 / len(gradients)) for g in gradients]
     elif len(weights) != len(gradients):
         raise InputError(f"{len(gradients)} levels of gradients but {len(weights)} of weights were given.")
-    check_shapes(observed, weights, "The weights")
+    check_shapes(sparse_log_depth, weights, "The weights")
     if any(bool((w < 0).any()) for w in weights) or (confidence is not None and bool((confidence < 0).any())):
         raise InputError("Weights and confidences of the integrator must not be negative.")
 
     known = mask > 0
-    anchor = mask.to(observed) * alpha if confidence is None else mask.to(observed) * confidence * alpha
-    observed = torch.where(known, observed, 0)
+    data_weight = (
+        mask.to(sparse_log_depth) * alpha if confidence is None else mask.to(sparse_log_depth) * confidence * alpha
+    )
+    sparse_log_depth = torch.where(known, sparse_log_depth, 0)
     options: dict[str, Any] = {
-        "start": start,
+        "warm_start": warm_start,
         "backward": {} if backward_xtol is None else {"xtol": backward_xtol},
         "solver": {
             "rtol": rtol,
@@ -151,5 +156,5 @@ def integrate(
             "on_failure": on_failure,
         },
     }
-    x: Tensor = _Integrate.apply(options, anchor, observed, *gradients, *weights)  # type: ignore[no-untyped-call]
+    x: Tensor = _Integrate.apply(options, data_weight, sparse_log_depth, *gradients, *weights)  # type: ignore[no-untyped-call]
     return x, options["info"]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omnidc.integrate.energy import System
-from omnidc.integrate.transfer import Transfer, coarse_edges, neighbour_share, sum_pairs
+from omnidc.integrate.transfer import Transfer, coarse_edges, interpolation_weights, sum_pairs
 
 COARSEST_CELLS = 128  # at most so many unknowns are inverted densely
 JACOBI_DAMPING = 0.7
@@ -20,22 +20,22 @@ JACOBI_DAMPING = 0.7
 def coarsen(system: System) -> tuple[System, Transfer]:
     """The system on the grid of half the size, and the way between the two."""
     wx, wy = system.edges[0]
-    x_share = neighbour_share(wx, system.anchor)
-    y_share = neighbour_share(wy.mT, system.anchor.mT).mT
+    x_share = interpolation_weights(wx, system.data_weight)
+    y_share = interpolation_weights(wy.mT, system.data_weight.mT).mT
     edges = [(coarse_edges(wx, x_share), coarse_edges(wy.mT, y_share.mT).mT), *system.edges[2:]]
     if len(system.edges) > 1:
         edges[0] = (edges[0][0] + system.edges[1][0], edges[0][1] + system.edges[1][1])
-    anchor = sum_pairs(sum_pairs(system.anchor, -1), -2)
-    return System(anchor, edges), Transfer(x_share, y_share)
+    data_weight = sum_pairs(sum_pairs(system.data_weight, -1), -2)
+    return System(data_weight, edges), Transfer(x_share, y_share)
 
 
-def majorant(system: System) -> Tensor:
+def smoother_diagonal(system: System) -> Tensor:
     """A diagonal D with A ≤ 1.4 D, so that x + D⁻¹ (b − A x) smooths whatever the weights; [B, 1, h, w].
 
     The finest term is at most twice its diagonal, and 2 · 0.7 = 1.4. The pooled terms have a far smaller diagonal
     than their largest eigenvalue and enter with their row sums.
     """
-    return (system.anchor + system.degree(0)) / JACOBI_DAMPING + system.pooled_row_sums()
+    return (system.data_weight + system.degree(0)) / JACOBI_DAMPING + system.pooled_row_sums()
 
 
 class Multigrid:
@@ -48,16 +48,16 @@ class Multigrid:
             coarse, transfer = coarsen(self.systems[-1])
             self.systems.append(coarse)
             self.transfers.append(transfer)
-        tiny = torch.finfo(system.anchor.dtype).tiny
-        self.smoothers = [1 / majorant(s).clamp_min(tiny) for s in self.systems[:-1]]
-        self.bottom = _dense_inverse(self.systems[-1])
+        tiny = torch.finfo(system.data_weight.dtype).tiny
+        self.smoothers = [1 / smoother_diagonal(s).clamp_min(tiny) for s in self.systems[:-1]]
+        self.coarse_inverse = _dense_inverse(self.systems[-1])
 
     def __call__(self, residual: Tensor) -> Tensor:
         return self._cycle(0, residual)
 
     def _cycle(self, level: int, b: Tensor) -> Tensor:
         if level == len(self.smoothers):
-            return torch.bmm(self.bottom, b.reshape(b.shape[0], -1, 1)).reshape(b.shape)
+            return torch.bmm(self.coarse_inverse, b.reshape(b.shape[0], -1, 1)).reshape(b.shape)
         system, smoother, transfer = self.systems[level], self.smoothers[level], self.transfers[level]
         x = smoother * b
         x += transfer.prolong(self._cycle(level + 1, transfer.restrict(b - system.apply(x))))
@@ -66,28 +66,31 @@ class Multigrid:
 
 
 def _dense_inverse(system: System) -> Tensor:
-    """A⁻¹ as [B, n, n], from float64, because a faint anchor makes A nearly singular.
+    """A⁻¹ as [B, n, n], from float64, because faint data weights make A nearly singular.
 
-    Where nothing is anchored, A + mean(diag) 11ᵀ/n is inverted instead: the same on vectors of zero mean.
+    Where no measurement has weight, A + mean(diag) 11ᵀ/n is inverted instead: the same on vectors of zero mean.
     """
     height, width = system.size
     n = height * width
-    on_cpu = System(system.anchor.double().cpu() if system.anchor.device.type == "mps" else system.anchor.double(), [])
-    device = on_cpu.anchor.device
+    on_cpu = System(
+        system.data_weight.double().cpu() if system.data_weight.device.type == "mps" else system.data_weight.double(),
+        [],
+    )
+    device = on_cpu.data_weight.device
     on_cpu.edges = [(wx.to(device).double(), wy.to(device).double()) for wx, wy in system.edges]
     identity = torch.eye(n, dtype=torch.float64, device=device).reshape(1, n, height, width)
-    matrix = on_cpu.apply(identity.expand(system.anchor.shape[0], -1, -1, -1)).reshape(-1, n, n)
+    matrix = on_cpu.apply(identity.expand(system.data_weight.shape[0], -1, -1, -1)).reshape(-1, n, n)
     size = matrix.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(torch.finfo(torch.float32).tiny)
-    loose = ~anchored(system)
-    matrix = matrix + (size * loose.to(size))[:, None, None] / n
-    # Zero-weight edges may cut cells off from every anchor; the shift keeps the inverse finite there.
+    floating = ~is_constrained(system)
+    matrix = matrix + (size * floating.to(size))[:, None, None] / n
+    # Zero-weight edges may cut cells off from every measurement; the shift keeps the inverse finite there.
     matrix = matrix + (1e-12 * size)[:, None, None] * torch.eye(n, dtype=torch.float64, device=device)
-    return torch.cholesky_inverse(torch.linalg.cholesky(matrix)).to(system.anchor)
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix)).to(system.data_weight)
 
 
-def anchored(system: System) -> Tensor:
+def is_constrained(system: System) -> Tensor:
     """[B] bool: whether the measurements of an image fix its scale at all (total weight above 1e-6 mean edges)."""
     wx, wy = system.edges[0]
     count = max(wx.shape[-1] * wx.shape[-2] + wy.shape[-1] * wy.shape[-2], 1)
     mean_edge = (wx.sum((1, 2, 3)) + wy.sum((1, 2, 3))) / count
-    return system.anchor.sum((1, 2, 3)) > 1e-6 * mean_edge
+    return system.data_weight.sum((1, 2, 3)) > 1e-6 * mean_edge

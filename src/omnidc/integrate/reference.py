@@ -54,18 +54,18 @@ class Reference:
     """One image's least-squares problem, assembled. Arguments as in `omnidc.integrate.integrate`, without batch."""
 
     gradients: Sequence[Array]  # R × [2, h_r, w_r]
-    observed: Array  # [h, w]
-    anchor: Array  # [h, w], α m c; at least one > 0
+    sparse_log_depth: Array  # [h, w]
+    data_weight: Array  # [h, w], α m c; at least one > 0
     weights: Sequence[Array]  # R × [2, h_r, w_r]
 
     def __post_init__(self) -> None:
-        height, width = self.observed.shape
+        height, width = self.sparse_log_depth.shape
         self.operators = [
             difference_matrix(g.shape[1], g.shape[2]) @ pooling_matrix(height, width, level)
             for level, g in enumerate(self.gradients)
         ]
-        self.matrix = sparse.csc_array(sparse.diags_array(self.anchor.ravel()))
-        self.rhs = self.anchor.ravel() * self.observed.ravel()
+        self.matrix = sparse.csc_array(sparse.diags_array(self.data_weight.ravel()))
+        self.rhs = self.data_weight.ravel() * self.sparse_log_depth.ravel()
         for G, W, g in zip(self.operators, self.weights, self.gradients, strict=True):
             w = sparse.diags_array(edge_vector(W))
             self.matrix = self.matrix + G.T @ w @ G
@@ -75,16 +75,16 @@ class Reference:
     def solve(self) -> Array:
         """x: [h, w]."""
         self.x: Array = self._factor.solve(self.rhs)
-        return self.x.reshape(self.observed.shape)
+        return self.x.reshape(self.sparse_log_depth.shape)
 
     def backward(self, upstream: Array) -> dict[str, list[Array]]:
-        """∂L/∂(gradients, weights, observed, anchor) for upstream = ∂L/∂x [h, w]; call after `solve`."""
+        """∂L/∂(gradients, weights, sparse_log_depth, data_weight) for upstream = ∂L/∂x [h, w]; call after `solve`."""
         lam = self._factor.solve(upstream.ravel())
         out: dict[str, list[Array]] = {
             "gradients": [],
             "weights": [],
-            "observed": [(self.anchor.ravel() * lam).reshape(upstream.shape)],
-            "anchor": [(lam * (self.observed.ravel() - self.x)).reshape(upstream.shape)],
+            "sparse_log_depth": [(self.data_weight.ravel() * lam).reshape(upstream.shape)],
+            "data_weight": [(lam * (self.sparse_log_depth.ravel() - self.x)).reshape(upstream.shape)],
         }
         for G, W, g in zip(self.operators, self.weights, self.gradients, strict=True):
             size = g.shape[1], g.shape[2]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from omnidc.errors import ConvergenceError, InputError
 from omnidc.integrate.energy import System
-from omnidc.integrate.multigrid import Multigrid, anchored
+from omnidc.integrate.multigrid import Multigrid, is_constrained
 
 Method = Literal["multigrid", "jacobi", "cg"]
 Preconditioner = Callable[[Tensor], Tensor]
@@ -29,7 +29,7 @@ class SolveInfo:
     iterations: Tensor  # [B] int64
     residuals: Tensor  # [K + 1, B], ‖r_k‖ / ‖b‖ after k iterations; constant from an image's own end on
     converged: Tensor  # [B] bool
-    anchored: Tensor  # [B] bool, False = no measurement had weight, the solution is the one of zero mean
+    is_constrained: Tensor  # [B] bool, False = no measurement had weight, the solution is the one of zero mean
 
 
 def preconditioner(system: System, method: Method = "multigrid") -> Preconditioner:
@@ -37,7 +37,7 @@ def preconditioner(system: System, method: Method = "multigrid") -> Precondition
     if method == "multigrid":
         return Multigrid(system)
     if method == "jacobi":
-        inverse = 1 / system.diagonal().clamp_min(torch.finfo(system.anchor.dtype).tiny)
+        inverse = 1 / system.diagonal().clamp_min(torch.finfo(system.data_weight.dtype).tiny)
         return lambda residual: inverse * residual
     if method == "cg":
         return lambda residual: residual
@@ -50,7 +50,7 @@ def _dot(x: Tensor, y: Tensor) -> Tensor:
     return torch.bmm(x.reshape(batch, 1, -1), y.reshape(batch, -1, 1)).reshape(batch, 1, 1, 1)
 
 
-def _moves(z: Tensor, x: Tensor, xtol: float) -> Tensor:
+def _not_converged(z: Tensor, x: Tensor, xtol: float) -> Tensor:
     """[B, 1, 1, 1] bool: whether the correction z is still more than `xtol` of x."""
     return _dot(z, z) > xtol**2 * _dot(x, x)
 
@@ -85,20 +85,20 @@ def solve(
     max_iterations defaults to 100 with multigrid, 5000 otherwise. An image that is not done by then raises
     `ConvergenceError` or warns `ConvergenceWarning`, by `on_failure`; `info.converged` says which.
 
-    Images without any anchored measurement have a singular A; for them the solution of zero mean is returned and
-    `info.anchored` is False. `M` reuses a preconditioner made before for the same system; `callback(k, x)` sees every
-    iterate.
+    Images without a measurement of weight have a singular A; for them the solution of zero mean is returned and
+    `info.is_constrained` is False. `M` reuses a preconditioner made before for the same system; `callback(k, x)` is
+    called with every iterate.
     """
     batch = b.shape[0]
     if iterations is not None:
         rtol, xtol, max_iterations, on_failure = 0.0, None, iterations, "ignore"
     limit = max_iterations if max_iterations is not None else (100 if method == "multigrid" else 5000)
     M = M or preconditioner(system, method)
-    fixed = anchored(system)
-    loose = (~fixed).reshape(batch, 1, 1, 1).to(b) if not bool(fixed.all()) else None
+    constrained = is_constrained(system)
+    floating = (~constrained).reshape(batch, 1, 1, 1).to(b) if not bool(constrained.all()) else None
 
     def project(r: Tensor) -> Tensor:
-        return r if loose is None else r - loose * r.mean((1, 2, 3), keepdim=True)
+        return r if floating is None else r - floating * r.mean((1, 2, 3), keepdim=True)
 
     b = project(b)
     norm = _dot(b, b).sqrt()
@@ -109,7 +109,7 @@ def solve(
     else:
         x = project(x0.to(b)).clone()
         r = project(b - system.apply(x))
-    # An image whose b is zero has the solution zero, whatever the start.
+    # An image whose b is zero has the solution zero, whatever the warm start.
     null = norm == 0
     if bool(null.any()):
         x, r = torch.where(null, 0, x), torch.where(null, 0, r)
@@ -122,7 +122,7 @@ def solve(
         z = project(M(r))
         p, rz = z.clone(), _dot(r, z)
         if xtol is not None:
-            active = active & _moves(z, x, xtol)
+            active = active & _not_converged(z, x, xtol)
     for k in range(1, limit + 1):
         if not bool(active.any()):
             break
@@ -131,7 +131,7 @@ def solve(
         step = torch.where(active & (pAp > 0), rz / pAp, 0)
         x.addcmul_(step, p)
         r.addcmul_(step, Ap, value=-1)
-        if loose is not None:
+        if floating is not None:
             r = project(r)
         counts += active.flatten()
         relative = torch.where(active, _dot(r, r).sqrt() / scale, relative)
@@ -140,18 +140,18 @@ def solve(
             callback(k, x)
         if xtol is None:
             active = active & (relative > rtol)
-        if not bool(active.any()):
+        if k == iterations or not bool(active.any()):
             break
         z = project(M(r))
         if xtol is not None:
-            active = active & _moves(z, x, xtol)
+            active = active & _not_converged(z, x, xtol)
         rz_next = _dot(r, z)
         p = torch.where(rz != 0, rz_next / rz, 0) * p + z
         rz = rz_next
-    if loose is not None:
+    if floating is not None:
         x = project(x)
 
-    info = SolveInfo(counts, torch.stack(history), ~active.flatten(), fixed)
+    info = SolveInfo(counts, torch.stack(history), ~active.flatten(), constrained)
     if bool(active.any()) and on_failure != "ignore":
         worst = float(relative[active].max())
         wanted = f"rtol {rtol:.0e}" if xtol is None else f"xtol {xtol:.0e}"

@@ -1,11 +1,11 @@
 """Between a grid and the one of half its size: interpolation that minds weak edges and measurements.
 
-Bilinear interpolation gives a pixel 3/4 of its own block and 1/4 of the neighbouring one, in each direction. Here the
-neighbour's share is
+Bilinear interpolation gives a pixel 3/4 of its own block and 1/4 of the neighboring one, in each direction. Here the
+neighbor's share is
 
-    a = ½ w_cross / (w_cross + w_inner + anchor),
+    a = ½ w_cross / (w_cross + w_inner + data_weight),
 
-w_cross being the edge to the neighbouring block and w_inner the one to the pixel's partner in its own block. For equal
+w_cross being the edge to the neighboring block and w_inner the one to the pixel's partner in its own block. For equal
 weights that is bilinear; across a weak edge (a depth discontinuity) nothing is carried over; and a measured pixel takes
 its own block's value, for which the coarse grid has the same measurement. Without the last, learned weights with strong
 measurements took up to 50 iterations; with it, 15.
@@ -19,32 +19,32 @@ from torch.nn import functional as F
 
 from omnidc.integrate.energy import add_pairs
 
-# Of a map padded by one cell: the neighbour before, the cell itself, the neighbour after, along either axis.
+# Of a map padded by one cell: the neighbor before, the cell itself, the neighbor after, along either axis.
 BEFORE, SELF, AFTER = slice(None, -2), slice(1, -1), slice(2, None)
 
 
 def sum_pairs(x: Tensor, dim: int) -> Tensor:
-    """Sum of neighbouring pairs along `dim` (−1 or −2); an odd last one stays alone."""
+    """Sum of neighboring pairs along `dim` (−1 or −2); an odd last one stays alone."""
     if x.shape[dim] % 2:
         x = F.pad(x, (0, 1) if dim == -1 else (0, 0, 0, 1))
     return add_pairs(x, dim)
 
 
-def neighbour_share(
+def interpolation_weights(
     w: Tensor,  # [B, 1, h, w - 1], edges along the last axis
-    anchor: Tensor,  # [B, 1, h, w]
+    data_weight: Tensor,  # [B, 1, h, w]
 ) -> Tensor:
-    """a of every pixel along the last axis, [B, 1, h, w]; 0 where there is no neighbouring block."""
+    """a of every pixel along the last axis, [B, 1, h, w]; 0 where there is no neighboring block."""
     edges = F.pad(w, (1, 1))
     left, right = edges[..., :-1], edges[..., 1:]
-    first = torch.arange(anchor.shape[-1], device=w.device) % 2 == 0  # of its block: the neighbour is on the left
+    first = torch.arange(data_weight.shape[-1], device=w.device) % 2 == 0  # of its block: the neighbor is on the left
     cross, inner = torch.where(first, left, right), torch.where(first, right, left)
-    return 0.5 * cross / (cross + inner + anchor).clamp_min(torch.finfo(w.dtype).tiny)
+    return 0.5 * cross / (cross + inner + data_weight).clamp_min(torch.finfo(w.dtype).tiny)
 
 
 def coarse_edges(
     w: Tensor,  # [B, 1, h, w - 1], edges along the last axis
-    share: Tensor,  # [B, 1, h, w], `neighbour_share` of the same axis
+    share: Tensor,  # [B, 1, h, w], `interpolation_weights` of the same axis
 ) -> Tensor:
     """Edges between blocks along the last axis, [B, 1, ⌈h / 2⌉, ⌈w / 2⌉ - 1].
 
@@ -72,20 +72,20 @@ class Transfer:
         def blocks(weights: Tensor) -> Tensor:  # [B, 1, H, 2, W, 2]; pixels beyond an odd border weigh nothing
             return F.pad(weights, self._odd).reshape(batch, 1, self.coarse[0], 2, self.coarse[1], 2)
 
-        self.own = blocks((1 - x_share) * (1 - y_share))
-        self.beside = blocks(x_share * (1 - y_share))
-        self.above = blocks((1 - x_share) * y_share)
-        self.across = blocks(x_share * y_share)
+        self.w_c = blocks((1 - x_share) * (1 - y_share))
+        self.w_x = blocks(x_share * (1 - y_share))
+        self.w_y = blocks((1 - x_share) * y_share)
+        self.w_xy = blocks(x_share * y_share)
 
     def prolong(self, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, h, w]
         p = F.pad(coarse, (1, 1, 1, 1))
         beside = torch.stack([p[..., SELF, BEFORE], p[..., SELF, AFTER]], -1)
         above = torch.stack([p[..., BEFORE, SELF], p[..., AFTER, SELF]], -2)
         across = torch.stack([torch.stack([p[..., y, BEFORE], p[..., y, AFTER]], -1) for y in (BEFORE, AFTER)], -3)
-        fine = self.own * coarse[:, :, :, None, :, None]
-        fine.addcmul_(self.beside, beside[:, :, :, None])
-        fine.addcmul_(self.above, above[..., None])
-        fine.addcmul_(self.across, across)
+        fine = self.w_c * coarse[:, :, :, None, :, None]
+        fine.addcmul_(self.w_x, beside[:, :, :, None])
+        fine.addcmul_(self.w_y, above[..., None])
+        fine.addcmul_(self.w_xy, across)
         height, width = self.coarse
         return fine.reshape(coarse.shape[0], 1, 2 * height, 2 * width)[..., : self.size[0], : self.size[1]]
 
@@ -93,7 +93,7 @@ class Transfer:
         height, width = self.coarse
         r = F.pad(fine, self._odd).reshape(fine.shape[0], 1, height, 2, width, 2)
         out = fine.new_zeros(fine.shape[0], 1, height + 2, width + 2)
-        own, beside, above, across = self.own * r, self.beside * r, self.above * r, self.across * r
+        own, beside, above, across = self.w_c * r, self.w_x * r, self.w_y * r, self.w_xy * r
         own = own[:, :, :, 0] + own[:, :, :, 1]  # sums over pairs, written out: see `add_pairs`
         out[..., SELF, SELF] += own[..., 0] + own[..., 1]
         beside, above = beside[:, :, :, 0] + beside[:, :, :, 1], above[..., 0] + above[..., 1]

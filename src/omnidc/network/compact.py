@@ -13,7 +13,7 @@ where the image is uninformative the result is plain interpolation.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
 from omnidc.network.prefill import Prefill, prefill, upsample2x
 from omnidc.network.refine import pixel_color_distance, propagate
-from omnidc.network.resize import shrink
+from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.trunk import Trunk
 
@@ -39,6 +39,7 @@ CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its
 ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 SKY_STEPS = 2
 SIZE_DIVISOR = 32
+BAND_PIXELS, MIN_BAND_ROWS = 50_000, 32  # of refinement at inference: a band's nine affinities stay in the cache
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CompactConfig:
     heads: int = 6
     half_steps: int = 2  # of the propagation at half size
     propagation_steps: int = 4  # at full size
-    iterations: int = 12  # of the solver, at inference and in training
+    iterations: int = 8  # of the solver, at inference and in training
     max_side: int = 960  # pixels; larger images are computed at this size unless asked otherwise
 
     def __post_init__(self) -> None:
@@ -88,12 +89,11 @@ class CompactNetwork(DepthNetwork):
         finest = 0 if config.cell == 2 else 1
         widths = config.channels[finest : finest + config.resolutions]
         self.gradient_heads = nn.ModuleList(_head(c, max(16, c // 2), gradient) for c in widths)
-        # log Laplace scale (5 % at first), sky logit, log of the scale's factor at measurements
         self.refine2 = nn.Conv2d(c2, c2, 3, padding=1)
-        half_guide = (*[0.0] * 4, CENTER_LOGIT, *[0.0] * 4)
-        guide = (*[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16)  # neighbor, sub-row, sub-column
-        anchors = [ANCHOR_LOGIT] * (1 + 4)  # at half size and, by sub-row and sub-column, at full size
-        self.output_head = _last(c2, (math.log(0.05), -3.0, *half_guide, *guide, *anchors))
+        # log Laplace scale (5 % at first), sky logit, and of the propagation at half size the pull and the guide
+        self.half_head = _last(c2, (math.log(0.05), -3.0, ANCHOR_LOGIT, *[0.0] * 4, CENTER_LOGIT, *[0.0] * 4))
+        # The same of the propagation at full size, for the four pixels of a cell
+        self.full_head = _last(c2, (*[ANCHOR_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
         self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
@@ -112,47 +112,97 @@ class CompactNetwork(DepthNetwork):
         keep_input: bool = False,  # the result passes through every measurement exactly
     ) -> Prediction:
         small, points = shrink(image, sparse, working_size)
-        small, points, (height, width) = pad_to_multiple(small, points, SIZE_DIVISOR, self.padding)
+        small, points, size = pad_to_multiple(small, points, SIZE_DIVISOR, self.padding)
         norm = normalization(points)
-        measured, valid = masked_log(points / norm.median)
+        return self._refine(self._solve_fields(small, points, norm), size, norm, image, sparse, keep_input)
 
+    def _solve_fields(
+        self,
+        image: Tensor,  # [B, 3, H, W], working size
+        sparse: Tensor,  # [B, 1, H, W]
+        norm: Normalization,
+    ) -> _Solved:
+        """Stages 1 to 3, and the propagation at half size."""
+        measured, valid = masked_log(sparse / norm.median)
         logit = self.screen(measured / norm.log_std, valid)
         confidence = torch.sigmoid(logit) * valid
         weight = torch.sigmoid(self.weight_slope * (logit - self.weight_logit)) * valid
         guess = prefill(measured, weight)
-        features = self.trunk(small, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
+        features = self.trunk(image, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights = self._gradients(features, guess, norm)
         log_depth, info = self._integrate(gradients, edge_weights, measured, weight, guess)
-        start, log_scale, sky, guide, pull = self._upsample(features, log_depth, measured, weight)
+        x2 = F.relu(self.refine2(F.relu(features[0])))
+        fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
+        judged = torch.cat([confidence, weight], dim=1)
+        maps = upsample2x(self._half_maps(x2, log_depth, measured, weight))
+        return _Solved(fields, judged, log_depth, info, x2, maps)
 
-        def to_output(maps: Tensor) -> Tensor:
-            maps = maps[..., :height, :width]
-            if maps.shape[-2:] == image.shape[-2:]:
-                return maps
-            return F.interpolate(maps, size=image.shape[-2:], mode="bilinear", align_corners=False)
-
-        at_points, given = masked_log(sparse / norm.median)
-        judged = torch.cat([confidence, weight], dim=1)[..., :height, :width]
-        if judged.shape[-2:] != image.shape[-2:]:
-            judged = F.interpolate(judged, size=image.shape[-2:], mode="nearest-exact")
-        confidence, weight = (judged * given).chunk(2, dim=1)
-        anchor = given if keep_input else weight * torch.sigmoid(to_output(pull))
-        distance = pixel_color_distance(image)
-        affinity = (to_output(guide) - F.softplus(self.affinity_color) * distance).softmax(dim=1)
-        start = to_output(start)
-        refined = propagate(start, affinity, self.config.propagation_steps, at_points, anchor)
-        depth = refined.exp()
-        scale = (to_output(log_scale) + self.scale_at_input * weight).exp()
+    def _refine(
+        self,
+        solved: _Solved,
+        size: tuple[int, int],  # height, width of the working size without padding
+        norm: Normalization,
+        image: Tensor,  # [B, 3, H, W], output size
+        sparse: Tensor,  # [B, 1, H, W]
+        keep_input: bool,
+    ) -> Prediction:
+        """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
+        height, width = image.shape[-2:]
+        rows = height
+        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if not (torch.is_grad_enabled() or exporting or image.device.type != "cpu"):
+            rows = max(MIN_BAND_ROWS, BAND_PIXELS // width)
+        bands = [
+            self._refine_rows(solved, size, norm, image, sparse, keep_input, (top, min(height, top + rows)))
+            for top in range(0, height, rows)
+        ]
+        depth, start, scale, sky, confidence = bands[0] if len(bands) == 1 else map(_stack_rows, zip(*bands))
         return Prediction(
             depth=depth * norm.median,
             depth_init=start.exp() * norm.median,
-            scale=depth * scale * norm.median,
-            fields=Fields(gradients, edge_weights, confidence, {"start": guess.log_depth}),
-            log_depth=log_depth,
+            scale=scale * norm.median,
+            fields=replace(solved.fields, confidence=confidence),
+            log_depth=solved.log_depth,
             median=norm.median,
-            info=info,
-            sky=propagate(to_output(sky), affinity, SKY_STEPS),
+            info=solved.info,
+            sky=sky,
         )
+
+    def _refine_rows(
+        self,
+        solved: _Solved,
+        size: tuple[int, int],
+        norm: Normalization,
+        image: Tensor,  # [B, 3, H, W]
+        sparse: Tensor,  # [B, 1, H, W]
+        keep_input: bool,
+        rows: tuple[int, int],
+    ) -> tuple[Tensor, ...]:
+        """Depth / median, log depth before the propagation, its Laplace scale, sky logit and confidence of some rows.
+
+        A step of the propagation reaches one row further, so that as many rows around them are computed and dropped.
+        """
+        height, width = image.shape[-2:]
+        first = max(0, rows[0] - self.config.propagation_steps)
+        last = min(height, rows[1] + self.config.propagation_steps)
+        low, high = source_rows(first, last, size[0], height)
+        top, bottom = low // 2, -(-high // 2)  # cells of 2 × 2 pixels
+        pixels = _to_pixels(self.full_head(solved.x2[..., top:bottom, :]))[..., low - 2 * top : high - 2 * top, :]
+        maps = torch.cat([solved.maps[..., low:high, :], pixels], dim=1)[..., : size[1]]
+        maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))
+        start, log_scale, sky, pull, guide = maps.split((1, 1, 1, 1, 9), dim=1)
+        measured, given = masked_log(sparse[..., first:last, :] / norm.median)
+        judged = nearest_rows(solved.judged[..., : size[0], : size[1]], (height, width), (first, last))
+        confidence, weight = (judged * given).chunk(2, dim=1)
+        anchor = given if keep_input else weight * torch.sigmoid(pull)
+        color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
+        distance = pixel_color_distance(image[..., first:last, :])
+        affinity = torch.addcmul(guide, distance, color).softmax(dim=1)
+        depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor).exp()
+        scale = depth * (log_scale + self.scale_at_input * weight).exp()
+        sky = propagate(sky, affinity, SKY_STEPS)
+        inner = slice(rows[0] - first, rows[1] - first)
+        return tuple(one[..., inner, :] for one in (depth, start, scale, sky, confidence))
 
     def _gradients(
         self,
@@ -204,33 +254,36 @@ class CompactNetwork(DepthNetwork):
             total,
             weights,
             alpha=self.log_alpha.exp(),
-            start=start,
+            warm_start=start,
             iterations=self.config.iterations,
         )
 
-    def _upsample(
+    def _half_maps(
         self,
-        features: list[Tensor],
+        x2: Tensor,  # [B, C, H / 2, W / 2]
         log_depth: Tensor,  # [B, 1, h, w]
-        measured: Tensor,  # [B, 1, H, W], log depth / median, working size
+        measured: Tensor,  # [B, 1, H, W], log depth / median
         weight: Tensor,  # [B, 1, H, W]
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Log depth, log Laplace scale, sky logit, and of the propagation the guide [B, 9, H, W] and the logit of the
-        pull towards measurements, at the working size."""
-        x2 = F.relu(self.refine2(F.relu(features[0])))
-        maps, half_guide, guide, half_pull, pull = self.output_head(x2).split((2, 9, 36, 1, 4), dim=1)
+    ) -> Tensor:  # [B, 3, H / 2, W / 2]
+        """Propagated log depth, log Laplace scale, sky logit."""
+        maps, pull, guide = self.half_head(x2).split((2, 1, 9), dim=1)
         half = log_depth if self.config.cell == 2 else upsample2x(log_depth)
         mean = F.avg_pool2d(weight * measured, 2) / (F.avg_pool2d(weight, 2) + 1e-6)
-        anchor = F.max_pool2d(weight, 2) * torch.sigmoid(half_pull)
-        half = propagate(half, half_guide.softmax(dim=1), self.config.half_steps, mean, anchor)
-        up = upsample2x(torch.cat([half, maps], dim=1))
-        return (
-            up[:, :1],
-            up[:, 1:2],
-            up[:, 2:3],
-            F.pixel_shuffle(guide.contiguous(), 2),
-            F.pixel_shuffle(pull.contiguous(), 2),
-        )
+        anchor = F.max_pool2d(weight, 2) * torch.sigmoid(pull)
+        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, mean, anchor)
+        return torch.cat([half, maps], dim=1)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """What stages 1 to 3 hand on, at the working size."""
+
+    fields: Fields
+    judged: Tensor  # [B, 2, H, W] in [0, 1], confidence and weight of each measurement, 0 where there is none
+    log_depth: Tensor  # [B, 1, h, w]
+    info: SolveInfo
+    x2: Tensor  # [B, C, H / 2, W / 2], features
+    maps: Tensor  # [B, 3, H, W]: log depth, log Laplace scale, sky logit
 
 
 def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
@@ -252,3 +305,14 @@ def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
             layer.weight.normal_(std=1e-2)
             layer.bias.copy_(torch.tensor(bias))  # type: ignore[union-attr]
     return layer
+
+
+def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
+    """`F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
+    batch, channels, height, width = cells.shape
+    blocks = cells.reshape(batch, channels // 4, 2, 2, height, width).permute(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(batch, channels // 4, 2 * height, 2 * width)
+
+
+def _stack_rows(bands: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(bands, dim=2)

@@ -28,7 +28,7 @@ class HarmonicNetwork(StagedNetwork):
 
     def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         observed, mask = masked_log(downsample_sparse(sparse)[0])
-        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, start=start)
+        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, warm_start=start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         depth = F.interpolate(log_depth, scale_factor=4, mode="bilinear").exp()

@@ -11,9 +11,12 @@ c is the confidence of the measurement o.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
@@ -27,21 +30,50 @@ def propagate(
     anchor: Tensor | None = None,  # [B, 1, H, W] in [0, 1], weight of the measurement, 0 where there is none
 ) -> Tensor:
     """Propagation, anchored where measurements are given; see the module's text."""
-    height, width = x.shape[-2:]
-    if measured is not None and anchor is not None:
-        x = x + anchor * (measured - x)
+    anchored = measured is not None and anchor is not None
+    if anchored:
+        x = torch.addcmul(x, anchor, measured - x)
     for _ in range(steps):
-        padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-        parts = [
-            affinity[:, k : k + 1] * padded[..., y : y + height, x0 : x0 + width]
-            for k, (y, x0) in enumerate(NEIGHBORHOOD)
-        ]
-        x = parts[0]
-        for part in parts[1:]:
-            x = x + part
-        if measured is not None and anchor is not None:
-            x = x + anchor * (measured - x)
+        x = _Step.apply(x, affinity) if torch.is_grad_enabled() else _step(x, affinity)  # type: ignore[no-untyped-call]
+        if anchored:
+            x = torch.addcmul(x, anchor, measured - x)
     return x
+
+
+def _step(x: Tensor, affinity: Tensor) -> Tensor:
+    """Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
+    height, width = x.shape[-2:]
+    padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
+    out = torch.zeros_like(x)
+    for k, (y, x0) in enumerate(NEIGHBORHOOD):
+        out = torch.addcmul(out, affinity[:, k : k + 1], padded[..., y : y + height, x0 : x0 + width])
+    return out
+
+
+class _Step(torch.autograd.Function):
+    """`_step` with a backward pass that adds up in place; torch's own fills and adds a map per neighbor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, affinity: Tensor) -> Tensor:
+        ctx.save_for_backward(x, affinity)
+        return _step(x, affinity)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+        x, affinity = ctx.saved_tensors
+        height, width = x.shape[-2:]
+        padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
+        d_padded, d_affinity = torch.zeros_like(padded), torch.empty_like(affinity)
+        for k, (y, x0) in enumerate(NEIGHBORHOOD):
+            rows, columns = slice(y, y + height), slice(x0, x0 + width)
+            d_padded[..., rows, columns].addcmul_(affinity[:, k : k + 1], upstream)
+            torch.mul(upstream, padded[..., rows, columns], out=d_affinity[:, k : k + 1])
+        d_padded[..., 1, :] += d_padded[..., 0, :]
+        d_padded[..., -2, :] += d_padded[..., -1, :]
+        d_padded[..., 1] += d_padded[..., 0]
+        d_padded[..., -2] += d_padded[..., -1]
+        return d_padded[..., 1:-1, 1:-1], d_affinity
 
 
 def pixel_color_distance(image: Tensor) -> Tensor:  # [B, 3, H, W] → [B, 9, H, W]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -34,3 +36,42 @@ def resize_sparse(
     empty = torch.full((sparse.shape[0], h * w), torch.inf, dtype=sparse.dtype, device=sparse.device)
     nearest = empty.scatter_reduce(1, index, values, "amin")
     return torch.where(torch.isinf(nearest), 0.0, nearest).view(-1, 1, h, w)
+
+
+def source_rows(first: int, last: int, h: int, H: int) -> tuple[int, int]:
+    """Of a map with h rows, those between which rows first … last − 1 of H are interpolated: from, to (exclusive)."""
+    if h == H:
+        return first, last
+    return max(0, math.floor((first + 0.5) * h / H - 0.5)), min(h, math.floor((last - 0.5) * h / H - 0.5) + 2)
+
+
+def bilinear_rows(
+    maps: Tensor,  # [B, C, n, w], the `source_rows` of a map
+    low: int,  # the first of them
+    h: int,  # rows of the whole map
+    size: tuple[int, int],  # H, W
+    rows: tuple[int, int],  # from, to (exclusive)
+) -> Tensor:  # [B, C, to − from, W]
+    """Some rows of a map at another size, as `F.interpolate` with mode "bilinear" would give them."""
+    H, W = size
+    if (h, maps.shape[-1]) == size:
+        return maps
+    y = ((torch.arange(*rows, device=maps.device, dtype=torch.float64) + 0.5) * (h / H) - 0.5).clamp(0, h - 1) - low
+    above = y.floor().long()
+    below = (above + 1).clamp_max(maps.shape[-2] - 1)
+    part = torch.lerp(maps[..., above, :], maps[..., below, :], (y - above)[:, None].to(maps.dtype))
+    return F.interpolate(part, size=(rows[1] - rows[0], W), mode="bilinear", align_corners=False)
+
+
+def nearest_rows(
+    maps: Tensor,  # [B, C, h, w]
+    size: tuple[int, int],  # H, W
+    rows: tuple[int, int],  # from, to (exclusive)
+) -> Tensor:  # [B, C, to − from, W]
+    """Some rows of a map at another size: the value of the pixel into which each pixel's center falls."""
+    (h, w), (H, W) = maps.shape[-2:], size
+    if (h, w) == (H, W):
+        return maps[..., rows[0] : rows[1], :]
+    row = ((torch.arange(*rows, device=maps.device) + 0.5) * (h / H)).long().clamp(max=h - 1)
+    column = ((torch.arange(W, device=maps.device) + 0.5) * (w / W)).long().clamp(max=w - 1)
+    return maps[..., row, :][..., column]

@@ -7,7 +7,8 @@ the fit through all of them and the leverage of the measurement,
     r₋ᵢ = rᵢ / (1 − wᵢ hᵢ),   hᵢ = 1/n + dᵢᵀ (n C + R)⁻¹ dᵢ,
 
 so that every sum is a pooled map. A measurement beyond a depth edge is far from the plane but near to others on its
-side of it; the second group of features measures that. A small classifier turns the features into a logit.
+side of it; the second group of features measures that. The candidates of the four cells around are compared directly.
+A small classifier turns the features into a logit.
 
 Of each cell of 2 × 2 pixels the nearest and the farthest measurement are compared with the others; one between the two
 gets a confidence between theirs. Positions are those of blocks of 4 × 4 pixels: windows are 24 pixels wide and more, so
@@ -30,9 +31,9 @@ CELL = 2  # pixels; of each cell two candidates are judged
 BLOCK = 4  # pixels; the grid of the moments
 CANDIDATES = 2 * (BLOCK // CELL) ** 2  # of a block
 WINDOWS = (2, 8, 16)  # blocks; a window is such a cell and the eight around it: 24, 96 and 192 pixels
-ROBUST_WINDOWS = (8, 16)  # of the fits that only give weights to the next
+ROBUST_WINDOW = 16  # of the fits that only give weights to the next; a second one of 8 blocks found no more outliers
 SIDE_WINDOW = 8  # in which the sides of the plane are compared
-FEATURES = 3 * len(WINDOWS) + 4
+FEATURES = 2 + 3 * len(WINDOWS) + 4
 IRLS_STEPS = 2  # fits that only give weights to the next
 ROBUST_SCALE = 2.0  # scatters at which the weight of a measurement in the next fit is a quarter
 SCATTER = 0.05  # standard deviations of the scene's log depth: what measurements of one surface differ by
@@ -74,20 +75,43 @@ class OutlierClassifier(nn.Module):
     def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 2, W / 2] each → the same
         """Logit of each candidate."""
         side = BLOCK // CELL
-        x = neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
+        rows = [F.pixel_unshuffle(row, side) for row in local_features(z, valid)]
+        rows += neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
+        x = torch.stack(rows, dim=1)
         shape = x.shape[2:]
         x = x.flatten(2)  # [B, FEATURES, candidates]: a matrix product from the left needs no copy
-        for layer in (self.layer1, self.layer2):
-            x = F.relu(layer.weight @ x + layer.bias[:, None])
-        x = self.layer3.weight @ x + self.layer3.bias[:, None]
+        for layer in (self.layer1, self.layer2, self.layer3):
+            x = torch.baddbmm(layer.bias[:, None], layer.weight.expand(x.shape[0], -1, -1), x)
+            x = x if layer is self.layer3 else F.relu(x, inplace=True)
         return F.pixel_shuffle(x.reshape(-1, *shape), side)
+
+
+@torch.no_grad()
+def local_features(
+    z: Tensor,  # [B, 2, h, w], nearest and farthest of each cell
+    valid: Tensor,  # [B, 2, h, w], 0 or 1
+) -> list[Tensor]:  # each [B, 2, h, w]
+    """Share of the candidates in the four cells around that agree with each candidate, and their number (logarithm).
+
+    Dense maps have neighbors at two pixels, where the finest window is too wide to tell a speckle from an edge.
+    """
+    height, width = z.shape[-2:]
+    planes = [one[:, k : k + 1] for one in (F.pad(z, (1, 1, 1, 1)), F.pad(valid, (1, 1, 1, 1))) for k in range(2)]
+    count, agreeing = torch.zeros_like(z[:, :1]), torch.zeros_like(z)
+    for row, column in ((0, 1), (1, 0), (1, 2), (2, 1)):
+        place = (..., slice(row, row + height), slice(column, column + width))
+        for values, given in zip(planes[:2], planes[2:]):
+            count = count + given[place]
+            apart = z - values[place]
+            agreeing = agreeing + given[place] / (1 + apart * apart * SCATTER**-2)
+    return [agreeing / (count + 0.5), count.log1p().expand_as(z)]
 
 
 @torch.no_grad()
 def neighborhood_features(
     z: Tensor,  # [B, 8, h, w]
     valid: Tensor,  # [B, 8, h, w], 0 or 1
-) -> Tensor:  # [B, FEATURES, 8, h, w]
+) -> list[Tensor]:  # each [B, 8, h, w]
     """Per-measurement features for outlier detection; see the module's text.
 
     Per window: the leave-one-out residual, its magnitude in units of the others' scatter, and the logarithm of the
@@ -98,8 +122,7 @@ def neighborhood_features(
     weight = valid
     for _ in range(IRLS_STEPS):
         sums = _block_sums(z, weight)
-        fits = [_leave_one_out(z, weight, sums, position, window) for window in ROBUST_WINDOWS]
-        scaled = _finest_supported([fit.scaled for fit in fits], [fit.others for fit in fits])
+        scaled = _leave_one_out(z, weight, sums, position, ROBUST_WINDOW).scaled
         weight = valid / (1 + (scaled / ROBUST_SCALE).square()).square()
     sums = _block_sums(z, weight)
     fits = [_leave_one_out(z, weight, sums, position, window) for window in WINDOWS]
@@ -113,8 +136,7 @@ def neighborhood_features(
     outlier = valid * torch.sigmoid(scaled.abs() - CLIP)
     whole = (1, 2, 3)
     share = (outlier.sum(whole, keepdim=True) + OUTLIER_PRIOR) / (valid.sum(whole, keepdim=True) + 1)
-    rows.append(share.log().expand_as(z))
-    return torch.stack(rows, dim=1)
+    return [*rows, share.log().expand_as(z)]
 
 
 @dataclass(frozen=True)

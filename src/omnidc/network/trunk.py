@@ -29,8 +29,8 @@ class ResidualBlock(nn.Module):
         self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.conv2(F.relu(self.conv1(F.relu(x))))
-        return x + self.gain * y
+        y = self.conv2(F.relu(self.conv1(F.relu(x)), inplace=True))
+        return torch.addcmul(x, self.gain, y)
 
 
 class AttentionBlock(nn.Module):
@@ -70,7 +70,6 @@ class Trunk(nn.Module):
         self.fuse2 = nn.Conv2d(e2 + SPARSE_CHANNELS, c2, 3, padding=1)
         self.down4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
         self.fuse4 = nn.Conv2d(e4 + 2, c4, 1)
-        self.block4 = ResidualBlock(c4)
         self.down8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
         self.fuse8 = nn.Conv2d(e8 + 2, c8, 1)
         self.block8 = ResidualBlock(c8)
@@ -102,7 +101,7 @@ class Trunk(nn.Module):
         stats = [sparse_stats(n, s) for n, s in guess.sums[1:]]
 
         x2 = self.fuse2(torch.cat([color[0], measured, guess.log_depth, guess.density, prior], dim=1))
-        x4 = self.block4(self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1)))
+        x4 = self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1))
         x8 = self.block8(self.down8(x4) + self.fuse8(torch.cat([color[2], stats[1]], dim=1)))
         x16 = self.block16(self.down16(x8) + self.fuse16(torch.cat([color[3], stats[2]], dim=1)))
         x32 = self.bottleneck(self.down32(x16) + self.fuse32(torch.cat([color[4], stats[3]], dim=1)))

@@ -20,6 +20,7 @@ from omnidc.pipeline.options import CompleteOptions
 
 BATCH = 4  # images of one size that run together
 BATCH_PIXELS = 2_100_000  # at most so many pixels at the working size: about Full HD
+BATCH_OUTPUT = 12_000_000  # and so many of the output
 
 
 def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions) -> list[Maps]:
@@ -35,7 +36,7 @@ def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions
     results: dict[int, Maps] = {}
     for (height, width), members in groups.items():
         size = working_size(height, width, max_side)
-        together = max(1, min(BATCH, BATCH_PIXELS // (size[0] * size[1])))
+        together = max(1, min(BATCH, BATCH_PIXELS // (size[0] * size[1]), BATCH_OUTPUT // (height * width)))
         for first in range(0, len(members), together):
             batch = members[first : first + together]
             results.update(zip(batch, _run_batch(network, [frames[k] for k in batch], size, options)))

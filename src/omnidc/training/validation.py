@@ -67,8 +67,8 @@ def validate(
 ) -> tuple[dict[str, Scores], npt.NDArray[np.uint8] | None]:
     """Return scores per pattern, and a picture [h, w, 3] of the first frames (the pattern changes from row to row).
 
-    Depth is that of `complete`, at the frame's own size. The measurements of a frame depend on its name and the
-    pattern only, so scores can be compared along a run. A frame without a finite result scores NaN.
+    Depth is that of `complete`, at the frame's own size, sky kept. The measurements of a frame depend on its name and
+    the pattern only, so scores can be compared along a run. A frame without a finite result scores NaN.
     """
     completer = as_users_run_it(network)
     parsed: list[tuple[str, Pattern]] = [(text, parse(text)) for text in patterns]
@@ -82,7 +82,9 @@ def validate(
             rng = np.random.default_rng(zlib.crc32(f"{frame.name}|{text}".encode()))
             sparse = np.ascontiguousarray(pattern(gt_depth, frame.image, rng).sparse, dtype=np.float32)
             try:
-                result = completer.complete(frame.image, sparse, max_long_side=max(frame.height, frame.width))
+                result = completer.complete(
+                    frame.image, sparse, max_long_side=max(frame.height, frame.width), sky="keep"
+                )
             except ConvergenceError:
                 results[text].append((math.nan,) * 4)
                 continue

@@ -59,7 +59,7 @@ def test_without_a_single_point_depth_is_finite_and_flagged(network: CompactNetw
     image, sparse = scene()
     out = network(image, torch.zeros_like(sparse))
     assert bool(torch.isfinite(out.depth).all())
-    assert not bool(out.info.anchored.any())
+    assert not bool(out.info.is_constrained.any())
 
 
 @torch.no_grad()

@@ -268,7 +268,7 @@ def test_nothing_measured_gives_finite_relative_depth(own: PaperNetwork, release
         prediction = network(image, torch.zeros_like(sparse))
         assert torch.isfinite(prediction.depth).all()
         assert prediction.median.item() == 1
-        assert not prediction.info.anchored.any()
+        assert not prediction.info.is_constrained.any()
 
 
 def test_a_valid_point_at_the_median_is_seen_only_in_our_own_mode(own: PaperNetwork, released: PaperNetwork) -> None:

@@ -229,7 +229,7 @@ class CompactNetwork(StagedNetwork):
             fields.confidence**SHARPNESS * (1.0 if fields.kept is None else fields.kept),
             fields.weights,
             alpha=self.log_alpha.exp(),
-            start=fields.refinement.get("start") if start is None else start,
+            warm_start=fields.refinement.get("start") if start is None else start,
             xtol=self.config.xtol,
             backward_xtol=BACKWARD * self.config.xtol,
         )

@@ -184,7 +184,7 @@ class PaperNetwork(StagedNetwork):
             fields.weights,
             alpha=self.config.alpha,
             rtol=self.config.tolerance,
-            start=start,
+            warm_start=start,
         )
 
     def _direct(self, fields: Fields, sparse: Tensor) -> tuple[Tensor, SolveInfo]:
