@@ -33,8 +33,7 @@ COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
 
 
-def load_pycolmap() -> Any:
-    """Return the module, or say how to install it."""
+def _pycolmap() -> Any:
     try:
         import pycolmap
     except ImportError as error:
@@ -193,7 +192,7 @@ def _check_camera_names(folder: Path) -> None:
     text = folder / "cameras.txt"
     if (folder / "cameras.bin").is_file() or not text.is_file():
         return
-    known = set(load_pycolmap().CameraModelId.__members__) - {"INVALID"}
+    known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
     for line in read_text(text).splitlines():
         words = line.split()
         if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
@@ -209,7 +208,7 @@ BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
 def try_model(folder: Path) -> Answer:
     """Read a model and forget it; runs in a sandbox."""
     with untrusted(folder, "a COLMAP model", "copy it again"):
-        load_pycolmap().Reconstruction(str(folder))
+        _pycolmap().Reconstruction(str(folder))
     return {}, []
 
 
@@ -220,7 +219,7 @@ def open_model(
     masks: Path | None = None,
 ) -> ColmapModel:
     """Read a binary or text model and match it with its photographs."""
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     folder = find_model(model)
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
@@ -262,7 +261,7 @@ def open_model(
 
 def undistorted_camera(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     straight = (
         camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     )
@@ -293,7 +292,7 @@ def write_pinhole_model(
     Splatting tools and COLMAP's dense steps want the model of the undistorted images. Keypoints are moved along.
     """
     source = model.reconstruction
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     copy = pycolmap.Reconstruction(source)
     if names is not None:
         kept = set(names)
@@ -328,7 +327,7 @@ def write_pinhole_model(
 
 def _add_points(reconstruction: Any, dense: DensePoints) -> None:
     """Add points with tracks: each view that sees a point gets a keypoint where the point projects."""
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     tracks: list[list[Any]] = [[] for _ in dense.points]
     for column, file in enumerate(dense.files):
         image = reconstruction.find_image_with_name(file)

@@ -13,8 +13,8 @@ from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.io.calibration import Calibration
 from omnidc.io.colmap_model import Camera
 from omnidc.io.files import write_json
-from omnidc.io.images import SUFFIXES, read_photo
-from omnidc.sensors.colmap import PLACED_SHARE, load_pycolmap
+from omnidc.io.images import SUFFIXES, read_image
+from omnidc.sensors.colmap import PLACED_SHARE, _pycolmap
 from omnidc.sensors.known_views import KnownView, calibrated_camera, read_known_views
 
 MIN_PHOTOS = 2
@@ -55,7 +55,7 @@ def run_sfm(
 
     A model that an earlier run with the same options left in `workspace` is used again.
     """
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     options = options or SfmOptions()
     best = workspace / "sparse" / "0"
     if (best / "cameras.bin").is_file():
@@ -136,8 +136,8 @@ def _known_views(poses: Path, images: Path, chosen: Sequence[str]) -> dict[str, 
             f"{poses} has poses of {len(views)} photographs (first: {min(views, default='none')}), but of those in "
             f"{images} only {len(known)} are named so; two at least are needed."
         )
-    for name, view in known.items():
-        height, width, _ = read_photo(images / name).shape
+    for name, view in known.items():  # COLMAP counts stored pixels, whatever EXIF says
+        height, width, _ = read_image(images / name, apply_exif=False).shape
         if (width, height) != (view.camera.width, view.camera.height):
             raise InputError(
                 f"{images / name} is {width}x{height} but its camera in {poses} is "
@@ -160,7 +160,7 @@ def _camera_groups(
             camera = known[name].camera
             key: tuple[Any, ...] = (camera.model, camera.width, camera.height, *map(float, camera.params))
         else:
-            height, width, _ = read_photo(images / name).shape
+            height, width, _ = read_image(images / name, apply_exif=False).shape
             camera = None if calibration is None else calibrated_camera(calibration, (height, width))
             key = (height, width)
         groups.setdefault(key, (camera, []))[1].append(name)
@@ -169,7 +169,7 @@ def _camera_groups(
 
 def _map(database: Path, images: Path, scratch: Path, keep_cameras: bool) -> Any:
     """Return the largest model of incremental mapping."""
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     settings = pycolmap.IncrementalPipelineOptions()
     if keep_cameras:
         settings.ba_refine_focal_length = settings.ba_refine_extra_params = False
@@ -184,7 +184,7 @@ def _map(database: Path, images: Path, scratch: Path, keep_cameras: bool) -> Any
 
 def _triangulate(database: Path, images: Path, scratch: Path, known: Mapping[str, KnownView]) -> Any:
     """Return the model with the known cameras and poses, which stay as they are, and triangulated points."""
-    pycolmap = load_pycolmap()
+    pycolmap = _pycolmap()
     model = pycolmap.Reconstruction()
     # The ids of cameras, rigs, frames and images must be those of the database, where the matches are.
     with pycolmap.Database.open(str(database)) as stored:
