@@ -265,3 +265,17 @@ def test_pinhole_model_centered_has_its_axis_in_the_middle(tmp_path: Path) -> No
     for camera in pycolmap.Reconstruction(str(tmp_path / "out")).cameras.values():
         assert abs(camera.params[2] - camera.width / 2) <= 0.25
         assert abs(camera.params[3] - camera.height / 2) <= 0.25
+
+
+def test_point_far_behind_the_observed_surface_is_not_drawn(tmp_path: Path) -> None:
+    """A road with few points: nothing near hides the point behind it, but it lies off the observed surface."""
+    road = np.array([[x, y, 3.0] for x in (-1.2, 1.2) for y in (-0.9, 0.9)] * 2)
+    points = np.r_[road, [[0.0, 0.0, 3.2]], [[0.1, 0.1, 5.0]]]
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 8 + [ALL[1:]] * 2)
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    drawn = frame.measurements()
+    assert (np.isclose(drawn, 3.2)).any()
+    assert not (drawn > 4).any()
+    assert "1 off the surface of the observed ones" in frame.notes[0]
+    every = open_model(tmp_path / "m", tmp_path / "i", Filters(occlusion_window=0)).frame("view0.png")
+    assert (every.measurements() > 4).any()

@@ -30,12 +30,15 @@ class PointCount:
     in_front: int = 0
     in_image: int = 0
     hidden: int = 0
+    not_drawn: int = 0  # `occluders_only`, and not hidden
     drawn: int = 0  # pixels with a measurement; points that share a pixel count once
 
     def summary(self) -> str:
         return (
             f"{self.given} points: {self.in_front} in front of the camera, {self.in_image} inside the image, "
-            f"{self.hidden} hidden behind nearer ones, {self.drawn} pixels measured"
+            f"{self.hidden} hidden behind nearer ones, "
+            + (f"{self.not_drawn} off the surface of the observed ones, " if self.not_drawn else "")
+            + f"{self.drawn} pixels measured"
         )
 
 
@@ -120,9 +123,10 @@ def project_to_depth(
         hidden = hidden_points(columns, rows, depth, shape, occlusion_window | 1, tolerance)  # a window needs a middle
         if known_visible is not None:
             hidden &= ~known_visible[front][inside]
+        count.hidden = int(hidden.sum())
         if occluders_only is not None:
             hidden |= occluders_only[front][inside]
-        count.hidden = int(hidden.sum())
+            count.not_drawn = int(hidden.sum()) - count.hidden
         columns, rows, depth = columns[~hidden], rows[~hidden], depth[~hidden]
     order = np.argsort(-depth, kind="stable")  # far to near: the last write, the nearest, stays
     sparse[rows[order], columns[order]] = depth[order]
