@@ -14,6 +14,7 @@ from omnidc.io.calibration import Calibration
 from omnidc.io.colmap_model import Camera
 from omnidc.io.files import write_json
 from omnidc.io.images import SUFFIXES, read_image
+from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.colmap import PLACED_SHARE, _pycolmap
 from omnidc.sensors.known_views import KnownView, calibrated_camera, read_known_views
 
@@ -75,7 +76,8 @@ def run_sfm(
     database.unlink(missing_ok=True)
     pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
     groups = _camera_groups(images, chosen if known is None else list(known), options.calibration, known)
-    progress(f"features of {len(chosen)} photographs, {len(groups)} camera{'s' if len(groups) > 1 else ''}")
+    count = sum(len(group) for _, group in groups)
+    progress(f"features of {count} photographs, {len(groups)} camera{'s' if len(groups) > 1 else ''}")
     for camera, group in groups:
         reader = pycolmap.ImageReaderOptions()
         if camera is not None:
@@ -105,20 +107,23 @@ def run_sfm(
     if placed < PLACED_SHARE * len(chosen):
         progress(
             f"warning: {len(chosen) - placed} photographs could not be placed and are left out; "
-            + ("the others have no pose" if known else "photographs with more overlap and texture help")
+            + ("no pose of them is known" if known else "photographs with more overlap and texture help")
         )
-    best.mkdir(parents=True, exist_ok=True)
     write_json(workspace / SETTINGS, options.summary())
-    model.write_binary(str(best))
+    fresh = workspace / "sparse" / ".new"  # renamed when whole: a half-written model would be used again
+    fresh.mkdir(parents=True, exist_ok=True)
+    model.write_binary(str(fresh))
+    fresh.rename(best)
     shutil.rmtree(scratch)
     return best
 
 
 def _check_settings(path: Path, options: SfmOptions) -> None:
     """Refuse to take a model for one of other options."""
-    if not path.is_file():  # a model that COLMAP made
-        return
-    before = json.loads(path.read_text(encoding="utf-8"))
+    before = SfmOptions().summary()  # of a model that COLMAP made
+    if path.is_file():
+        with untrusted(path, "the settings of an earlier run", "delete it"):
+            before = dict(json.loads(read_text(path)))
     changed = [name for name, value in options.summary().items() if before.get(name) != value]
     if changed:
         raise ConfigError(
