@@ -17,27 +17,32 @@ def on_plane(count: int, seed: int, slope: float = 0.0) -> Points:
     return rays * (4.0 / (1.0 - slope * rays[:, 1]))[:, None]
 
 
-@pytest.mark.parametrize("slope", [0.0, 2.0])  # a façade, and a road that reaches from 2.3 to 13 metres
-def test_near_observed_surface_keeps_all_of_a_plane(slope: float) -> None:
-    points = on_plane(400, 0, slope)
-    is_observed = np.arange(400) < 120
-    kept = near_observed_surface(points, K, is_observed)
-    assert kept[is_observed].all()
-    assert kept.mean() > 0.95  # the rest lies outside the hull of a steep road
+CORNERS = np.array([[-0.6, -0.4, 1.0], [0.6, -0.4, 1.0], [-0.6, 0.4, 1.0], [0.6, 0.4, 1.0]])
 
 
-def test_near_observed_surface_drops_what_lies_behind() -> None:
-    road = on_plane(60, 1, 2.0)
-    behind = on_plane(200, 2, 2.0) * 1.6
-    kept = near_observed_surface(np.r_[road, behind], K, np.arange(260) < 60)
+def outlined(slope: float, others: Points) -> npt.NDArray[np.bool_]:
+    """Which of `others` pass, beside 60 observed points of a plane whose hull holds them."""
+    corners = CORNERS * (4.0 / (1.0 - slope * CORNERS[:, 1]))[:, None]
+    observed = np.r_[corners, on_plane(56, 1, slope)]
+    kept = near_observed_surface(np.r_[observed, others], K, np.arange(60 + len(others)) < 60)
     assert kept[:60].all()
-    assert not kept[60:].any()
+    return kept[60:]
 
 
-def test_near_observed_surface_drops_what_floats_before() -> None:
-    wall = on_plane(60, 1)
-    kept = near_observed_surface(np.r_[wall, on_plane(50, 2) * 0.5], K, np.arange(110) < 60)
-    assert not kept[60:].any()
+@pytest.mark.parametrize("slope", [0.0, 2.0])  # a façade, and a road that reaches from 2.2 to 20 metres
+def test_near_observed_surface_keeps_all_of_a_plane(slope: float) -> None:
+    assert outlined(slope, on_plane(300, 0, slope)).all()
+
+
+@pytest.mark.parametrize("slope", [0.0, 2.0])
+@pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 3.0])
+def test_near_observed_surface_drops_what_lies_off(slope: float, factor: float) -> None:
+    assert not outlined(slope, on_plane(200, 2, slope) * factor).any()
+
+
+def test_near_observed_surface_outside_the_hull_keeps_all() -> None:
+    beyond = np.array([[3.0, 0.0, 4.0], [0.0, 2.9, 4.0], [9.0, 0.0, 12.0], [0.0, 0.0, -4.0]])
+    assert outlined(0.0, beyond).all()
 
 
 def test_near_observed_surface_does_not_depend_on_scale() -> None:
@@ -46,15 +51,11 @@ def test_near_observed_surface_does_not_depend_on_scale() -> None:
     is_observed = np.arange(300) % 3 == 0
     one, other = (near_observed_surface(points * scale, K, is_observed) for scale in (1.0, 250.0))
     assert np.array_equal(one, other)
+    assert not one.all()
 
 
-def test_near_observed_surface_without_outline_keeps_all() -> None:
-    points = on_plane(10, 4)
-    assert near_observed_surface(points, K, np.arange(10) < 3).all()
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_near_observed_surface_without_triangle_keeps_all(count: int) -> None:
+    points = np.array([[x, 0.0, 3.0] for x in (-1.0, -0.5, 0.5, 1.0)] + [[0.0, 0.5, 9.0]])
+    assert near_observed_surface(points, K, np.arange(5) < count).all()
     assert near_observed_surface(np.zeros((0, 3)), K, np.zeros(0, bool)).shape == (0,)
-
-
-def test_near_observed_surface_on_a_line_uses_its_depth() -> None:
-    points = np.array([[x, 0.0, 3.0] for x in (-1.0, -0.5, 0.5, 1.0)] + [[0.0, 0.5, 3.1], [0.0, 0.5, 9.0]])
-    kept = near_observed_surface(points, K, np.arange(6) < 4)
-    assert kept.tolist() == [True, True, True, True, True, False]
