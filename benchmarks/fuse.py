@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from omnidc.interop.sinks import fuse_views
 from omnidc.interop.views import PosedView
+from omnidc.pipeline.options import WriteOptions
 
 ROOM = np.array([4.0, 2.5, 6.0])  # half widths, metres
 
@@ -70,7 +71,7 @@ def load_views(folder: Path) -> list[PosedView]:
 def fuse_here(folder: Path) -> None:
     """In the child: fuse, and print time and peak memory."""
     began = time.perf_counter()
-    cloud = fuse_views(folder / "fused.ply", load_views(folder), 0.03)
+    cloud = fuse_views(folder / "fused.ply", load_views(folder), 0.03, WriteOptions())
     usage = resource.getrusage(resource.RUSAGE_SELF)
     record = {
         "points": len(cloud.points),

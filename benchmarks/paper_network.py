@@ -67,9 +67,12 @@ def measure(mode: str, height: int, width: int, repeats: int, threads: int, out:
             prediction = network(image, sparse)
             seconds.append(time.process_time() - before)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    assert prediction.scale is not None
+    assert prediction.laplace_scale is not None
     np.savez(
-        out, depth=prediction.depth.numpy(), scale=prediction.scale.numpy(), depth_init=prediction.depth_init.numpy()
+        out,
+        depth=prediction.depth.numpy(),
+        scale=prediction.laplace_scale.numpy(),
+        depth_init=prediction.depth_init.numpy(),
     )
     print(json.dumps({"cpu": min(seconds), "peak": peak}))
 

@@ -4,8 +4,8 @@
     python benchmarks/prior.py --out results.json --table
 
 FOLDER holds photographs as `omnidc eval --protocol real` reads them. No network that predicts depth from an image alone
-is at hand, so that priors are made from the truth, which only their maker sees: `warped` bends log depth by a smooth
-random field and a power, `blurred` also loses its edges. Both are handed over as relative disparity in [0, 1], so that
+is at hand, so that priors are made from the truth, which no method gets: `warped` bends log depth by a smooth random
+field and a power, `blurred` also loses its edges. Both are handed over as relative disparity in [0, 1], so that
 scale and shift must be found. Run by run the result is written; the same command goes on where it stopped.
 """
 
@@ -15,6 +15,7 @@ import argparse
 import json
 import zlib
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.methods import find_method
 from omnidc.evaluation.metrics import depth_metrics, mean_scores
 from omnidc.evaluation.real import read_photograph, real_frames
+from omnidc.evaluation.sample import Sample
 from omnidc.io.files import atomic_path
 from omnidc.pipeline.prior import align_prior, fuse, fuse_completion
 
@@ -50,15 +52,16 @@ def make_prior(truth: np.ndarray, kind: str, seed: int) -> np.ndarray:
     return (disparity - disparity.min()) / (disparity.max() - disparity.min())
 
 
-def methods(prior: np.ndarray, complete: Callable[..., Any] | None) -> dict[str, Callable[..., Any]]:
-    found: dict[str, Callable[..., Any]] = {
-        "linear": BASELINES["linear"],
-        "aligned": lambda image, sparse, K: align_prior(sparse, prior),
-        "fused": lambda image, sparse, K: fuse(sparse, prior),
+def results(sample: Sample, prior: np.ndarray, complete: Callable[[], Any] | None) -> dict[str, Callable[[], Any]]:
+    """What each method makes of the sample, computed when it is called."""
+    found: dict[str, Callable[[], Any]] = {
+        "linear": lambda: BASELINES["linear"](sample.image, sample.sparse, None),
+        "aligned": lambda: align_prior(sample.sparse, prior),
+        "fused": lambda: fuse(sample.sparse, prior),
     }
     if complete is not None:
         found["network"] = complete
-        found["network + prior"] = lambda image, sparse, K: fuse_completion(complete(image, sparse, K), sparse, prior)
+        found["network + prior"] = lambda: fuse_completion(complete(), sample.sparse, prior)
     return found
 
 
@@ -75,7 +78,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
     if not options.table:
         torch.set_num_threads(1)
-        complete = find_method(options.model) if options.model else None
+        network = find_method(options.model) if options.model else None
         done = {(row["image"], row["pattern"], row["prior"], row["method"]) for row in rows}
         for frame in tqdm(real_frames(options.data, options.only), unit="image"):
             drawer = frame.open()
@@ -84,12 +87,13 @@ def main() -> None:
                 sample = drawer(pattern)
                 if sample is None:
                     continue
+                complete = cache(partial(network, sample.image, sample.sparse, sample.intrinsics)) if network else None
                 for kind in ("warped", "blurred"):
                     prior = make_prior(truth, kind, zlib.crc32(f"{frame.name}/{kind}".encode()))
-                    for name, method in methods(prior, complete).items():
+                    for name, compute in results(sample, prior, complete).items():
                         if (frame.name, pattern, kind, name) in done:
                             continue
-                        result = method(sample.image, sample.sparse, sample.intrinsics)
+                        result = compute()
                         scores = depth_metrics(
                             np.asarray(getattr(result, "depth", result)), sample.truth, sample.scored
                         )

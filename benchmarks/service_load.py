@@ -69,12 +69,15 @@ def make_view(folder: Path, step: int, model: str) -> tuple[dict[str, Any], np.n
     return files, np.load(result)
 
 
-def start(options: argparse.Namespace) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "omnidc", "serve", "--port", "0", "--model", options.model]
+def start(options: argparse.Namespace, serve: tuple[str, ...] = ("serve",)) -> tuple[subprocess.Popen[str], str]:
+    """Start a server on a free port and return it with its address, once it is ready."""
+    command = [sys.executable, "-m", "omnidc", *serve, "--port", "0", "--model", options.model]
     server = subprocess.Popen([*command, "--queue", str(options.queue)], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     line = server.stdout.readline()
-    url = line.split(" at ")[1].split("/openapi.json")[0].replace("localhost", "127.0.0.1")
+    url = (
+        line.split(" at ")[1].split("  ")[0].removesuffix("/openapi.json").rstrip("/").replace("localhost", "127.0.0.1")
+    )
     while True:
         try:
             if httpx.get(f"{url}/readyz").status_code == 200:

@@ -10,6 +10,8 @@ replaced. FILE is looked for in the results folder; a table whose file is not th
     groups   groups of frames down, methods across                   scores=rel methods=linear,compact
     prior    what benchmarks/prior.py wrote
     figure3  what benchmarks/figure3.py wrote
+    rows     a column for each key of its rows (runtimes.py, int8.py, demo_page.py)   columns=size,onnx_ms
+    ablations  what benchmarks/paper_ablations.py wrote
 
 With --check nothing is written; the exit code is 1 when a table would change.
 """
@@ -74,11 +76,28 @@ def figure3_table(content: Any) -> str:
     )
 
 
+def rows_table(content: Any, options: Mapping[str, str]) -> str:
+    """A line for each of the file's `rows`."""
+    columns = options["columns"].split(",")
+
+    def cell(value: Any) -> str:
+        return value if isinstance(value, str) else f"{value:.4g}"
+
+    lines = [f"| {' | '.join(name.replace('_', ' ') for name in columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
+    return "\n".join([*lines, *(f"| {' | '.join(cell(row[name]) for name in columns)} |" for row in content["rows"])])
+
+
 def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
     if kind == "prior":
         return prior_table(content)
     if kind == "figure3":
         return figure3_table(content)
+    if kind == "rows":
+        return rows_table(content, options)
+    if kind == "ablations":
+        import paper_ablations  # imports the whole training
+
+        return paper_ablations.table(paper_ablations.read(content))
     if kind == "method":
         found = method_table(content, options)
     elif kind in ("scores", "groups"):

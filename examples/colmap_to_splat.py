@@ -9,7 +9,7 @@ from pathlib import Path
 import omnidc
 from omnidc.interop.sinks import export_sink
 from omnidc.pipeline import FolderSink, complete_source
-from omnidc.sensors.colmap import open_model
+from omnidc.sensors import open_model
 
 
 def main(model: str, images: str, output: str, network: str = "compact") -> None:

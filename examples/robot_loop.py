@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 
 import omnidc
-from omnidc.geometry.rasterize import project_to_depth
-from omnidc.geometry.transforms import transform
-from omnidc.io.calibration import read_calibration
 from omnidc.io.images import read_image
-from omnidc.io.pointcloud import read_cloud
+from omnidc.sensors import project_to_depth, read_calibration, read_cloud, transform
 
 
 def main(scans: str, images: str, calibration: str, network: str = "compact") -> None:

@@ -154,6 +154,25 @@ def cloud_file(name: str, suffix: str, data: Callable[[], bytes]) -> Target:
     return Target(name, file(f"cloud{suffix}", data), read)
 
 
+def point_list(suffix: str, data: bytes) -> Target:
+    def read(folder: Path) -> object:
+        from omnidc.io.pointlist import read_points
+
+        return read_points(folder / f"points{suffix}").draw((HEIGHT, WIDTH))
+
+    return Target(f"points{suffix}", file(f"points{suffix}", lambda: data), read)
+
+
+def trajectory(suffix: str, data: bytes) -> Target:
+    def read(folder: Path) -> object:
+        from omnidc.io.trajectory import read_trajectory
+
+        path = folder / f"poses{suffix}"
+        return read_trajectory(path).poses(["1"], 0.02, path)
+
+    return Target(f"poses{suffix}", file(f"poses{suffix}", lambda: data), read)
+
+
 CALIBRATION = {"K": K, "camera_from_lidar": IDENTITY, "image_size": [WIDTH, HEIGHT], "distortion": [0.1, 0, 0, 0]}
 
 
@@ -414,7 +433,7 @@ def upload() -> Target:
         request = Request({"type": "http", "method": "POST", "headers": [kind], "query_string": b"", "path": "/"})
         view = asyncio.run(parse(request, (folder / "body").read_bytes(), Settings()))
         (folder / "photo").write_bytes(view.image.data)
-        results = [decode.photo_size(folder / "photo", 10**6), decode.photo(folder / "photo", 10**6)]
+        results = [decode.photo_head(folder / "photo", 10**6), decode.photo(folder / "photo", 10**6)]
         if view.sparse is not None:
             path = folder / with_suffix(view.sparse)
             path.write_bytes(view.sparse.data)
@@ -427,10 +446,18 @@ def upload() -> Target:
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        *(depth_file(suffix) for suffix in (".npy", ".npz", ".png", ".exr", ".pfm", ".tiff")),
+        *(depth_file(suffix) for suffix in (".npy", ".npz", ".png", ".exr", ".pfm", ".tiff", ".pgm")),
+        point_list(".csv", b"row,col,depth\n3,4,2.5\n7,1,4\n"),
+        point_list(".txt", b"# points\n3 4 2.5\n7.4 1.6 4\n"),
+        point_list(".json", json.dumps({"points": [{"u": 3, "v": 4, "depth": 2.5}]}).encode()),
+        trajectory(".txt", b"1.0 0 0 0 0 0 0 1\n2.0 1 0 0 0 0 0 1\n"),
+        trajectory(".log", ("0 0 1\n" + matrix(IDENTITY)).encode()),
+        trajectory(".json", json.dumps({"frames": [{"file_path": "1.png", "transform_matrix": IDENTITY}]}).encode()),
         image_file(".jpg", "JPEG", progressive=True),
         *(image_file(f".{kind.lower()}", kind) for kind in ("PNG", "WEBP", "BMP", "TIFF", "PPM")),
         cloud_file("cloud.bin", ".bin", lambda: np.pad(points(), ((0, 0), (0, 1))).tobytes()),
+        cloud_file("cloud.xyz", ".xyz", lambda: b"3\n1 2 3\n4 5 6 7\n1e3 2 1\n"),
+        cloud_file("cloud.csv", ".csv", lambda: b"x,y,z,i\n1,2,3,0\n4,5,6,7\n"),
         cloud_file("cloud.npy", ".npy", lambda: npy(points())),
         *(cloud_file(f"cloud-{mode}.pcd", ".pcd", lambda mode=mode: pcd(mode)) for mode in ("ascii", "binary")),
         cloud_file("cloud-compressed.pcd", ".pcd", lambda: pcd("binary_compressed")),

@@ -21,7 +21,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
-    "io": ("errors frame geometry", "OpenEXR PIL laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
+    "io": ("errors frame geometry", "OpenEXR PIL cv2 laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
     "integrate": ("errors", "numpy scipy torch"),
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
@@ -31,7 +31,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags scipy"),
     "deploy": (
         "errors frame geometry integrate io network pipeline sensors viz",
-        "cv2 fsspec huggingface_hub numpy onnx onnxruntime onnxscript ray torch",
+        "cv2 fsspec huggingface_hub numpy onnx onnxruntime ray torch",
     ),
     "__init__": ("deploy errors pipeline", ""),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
@@ -51,7 +51,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     ),
     "scenes": ("datasets errors frame geometry io", "PIL bpy cv2 mathutils numpy"),
     "web": (
-        "__init__ errors evaluation frame geometry io patterns pipeline",
+        "__init__ diagnose errors evaluation frame geometry io patterns pipeline",
         "PIL cv2 fastapi numpy prometheus_client pydantic python_multipart starlette uvicorn",
     ),
     "cli": (

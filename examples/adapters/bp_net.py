@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from examples.adapters.common import (
+    KITTI_MEAN,
+    KITTI_STD,
     depth_tensor,
     device,
     from_environment,
@@ -24,8 +26,6 @@ from examples.adapters.common import (
 
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
-KITTI_MEAN = tuple(value / 255 for value in (90.9950, 96.2278, 94.3213))
-KITTI_STD = tuple(value / 255 for value in (79.2382, 80.5267, 82.1483))
 NYU_FACTOR = 10.0  # steps per metre
 
 

@@ -16,6 +16,9 @@ from omnidc.errors import ConfigError
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# of KITTI's own colors, as BP-Net and DFU normalize them
+KITTI_MEAN = tuple(value / 255 for value in (90.9950, 96.2278, 94.3213))
+KITTI_STD = tuple(value / 255 for value in (79.2382, 80.5267, 82.1483))
 
 
 def device() -> torch.device:

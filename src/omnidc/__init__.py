@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from omnidc.errors import OmnidcError
 
 if TYPE_CHECKING:
-    from omnidc.deploy.loading import load
-    from omnidc.pipeline import Completion, DepthCompleter, complete
+    from omnidc.deploy.loading import complete, load
+    from omnidc.pipeline import Completion, DepthCompleter
 
 __version__ = "0.1.0"
 
@@ -19,10 +19,10 @@ _LAZY = ("Completion", "DepthCompleter", "complete", "load")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load":
-        from omnidc.deploy.loading import load
+    if name in ("complete", "load"):
+        from omnidc.deploy import loading
 
-        return load
+        return getattr(loading, name)
     if name in _LAZY:
         from omnidc import pipeline
 

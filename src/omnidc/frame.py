@@ -33,6 +33,18 @@ class Unit(str, Enum):
 
 
 @dataclass(frozen=True, eq=False)
+class OriginalPixels:
+    """A photograph as the camera took it, and where its pixels lie in the undistorted one.
+
+    image: uint8 [H, W, 3], RGB.
+    places: float32 [H, W, 2], column and row in the undistorted photograph; NaN = its ray is not in there.
+    """
+
+    image: npt.NDArray[np.uint8]
+    places: Callable[[], npt.NDArray[np.float32]]  # called when needed: most runs never do
+
+
+@dataclass(frozen=True, eq=False)
 class Frame:
     """One view. Maps share the image's height and width; see docs/conventions.md.
 
@@ -48,9 +60,12 @@ class Frame:
     normals: float32 [H, W, 3], unit vectors in the camera frame; None = not known.
     timestamp: seconds; None = not known.
     source: name of the photograph at its source, with suffix ("left/0001.jpg"); empty = none.
+    returns: points of the sensor inside the image, several of which may share a pixel; None = one a pixel.
     unit_reason: which unit was assumed, and why.
     warnings: what the user should know, each a sentence.
     notes: what the reader did, each a clause.
+    pixels: how the maps' pixels differ from the stored ones ("turned by 90° …"); empty = they do not.
+    original: the photograph before its distortion was removed; None = its pixels are the maps' own.
     """
 
     image: npt.NDArray[np.uint8]
@@ -65,9 +80,12 @@ class Frame:
     normals: npt.NDArray[np.float32] | None = None
     timestamp: float | None = None
     source: str = ""
+    returns: int | None = None
     unit_reason: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    pixels: str = ""
+    original: OriginalPixels | None = None
 
     def __post_init__(self) -> None:
         if self.image.ndim != 3 or self.image.shape[2] != 3 or self.image.dtype != np.uint8:
@@ -136,6 +154,7 @@ class LazyFrames:
 
     loaders: Mapping[str, Callable[[], Frame]]
     notes: tuple[str, ...] = ()
+    posed: frozenset[str] | None = None  # names with pose and camera; None = not known before they are loaded
 
     @property
     def names(self) -> list[str]:

@@ -117,6 +117,135 @@ def test_rgbd_recordings_are_completed_fused_and_exported(cli: Callable[..., Run
     assert "3 of 3 are done already" in again.out
 
 
+def bent_scan(folder: Path) -> tuple[Path, Path, Path]:
+    """A scan of a slanted wall with a photograph of a lens with distortion."""
+    scan, image, calib = scan_and_calibration(folder)
+    points = wall(np.random.default_rng(0), 2000, 5.0, 3.0)
+    points[:, 2] += 0.5 * points[:, 0]
+    np.save(scan, points)
+    table = json.loads(calib.read_text())
+    calib.write_text(json.dumps({**table, "distortion": [-0.2, 0.05, 0.0, 0.0]}))
+    return scan, image, calib
+
+
+def test_lidar_undistortion_is_said_and_the_photo_saved(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = bent_scan(tmp_path)
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "out", "-f", "npy")
+    assert run.code == 0, run.err
+    assert "depth is computed for the undistorted photograph" in run.out
+    assert "depth belongs to the pixels of undistorted photographs: out/a_undistorted.png" in run.out
+    record = json.loads((tmp_path / "out/metadata.json").read_text())["frames"]["a"]
+    assert record["undistorted"] == "a_undistorted.png"
+    assert "undistorted to a pinhole camera" in record["pixels"]
+    assert Image.open(tmp_path / "out/a_undistorted.png").size == (WIDTH, HEIGHT)
+    (tmp_path / "out/a_undistorted.png").unlink()
+    assert "are done" not in cli("lidar", scan, image, "--calib", calib, "-o", "out", "-f", "npy", "--resume").out
+
+
+def test_lidar_original_pixels_bring_depth_back(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = bent_scan(tmp_path)
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "own", "-f", "npy,preview", "--original-pixels")
+    assert run.code == 0, run.err
+    depth = np.load(tmp_path / "own/a.npy")
+    assert depth.shape == (HEIGHT, WIDTH)
+    assert (depth[4:-4, 4:-4] > 0).all()
+    assert not (tmp_path / "own/a_undistorted.png").exists()
+    assert "brought back to the camera's own pixels" in run.out
+    assert "depth belongs" not in run.out
+    record = json.loads((tmp_path / "own/metadata.json").read_text())["frames"]["a"]
+    assert any("camera's own pixels" in note for note in record["notes"])
+    assert "intrinsics" not in record
+    clash = cli("lidar", scan, image, "--calib", calib, "-f", "ply", "--original-pixels")
+    assert clash.code == 2
+    assert "leave out --original-pixels" in clash.err
+
+
+def test_lidar_exif_is_printed_and_can_be_ignored(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.open(image).save(image, exif=exif)
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "out", "-f", "npy")
+    assert "photo turned by 90° clockwise, as its EXIF tag says, its measurements and camera with it" in run.out
+    assert np.load(tmp_path / "out/a.npy").shape == (WIDTH, HEIGHT)
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "as_is", "-f", "npy", "--ignore-exif")
+    assert "turned" not in run.out
+    assert np.load(tmp_path / "as_is/a.npy").shape == (HEIGHT, WIDTH)
+
+
+def test_resume_refuses_another_way_of_reading(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path)
+    assert cli("lidar", scan, image, "--calib", calib, "-o", "out", "-f", "npy").code == 0
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "out", "-f", "npy", "--resume", "--max-input-depth", 9)
+    assert run.code == 2
+    assert "max_input_depth None (now 9.0)" in run.err
+
+
+def test_clouds_are_thinned_by_stride_and_voxel(cli: Callable[..., Run], tmp_path: Path) -> None:
+    import trimesh
+
+    scan, image, calib = scan_and_calibration(tmp_path)
+    counts = []
+    for name, options in {"all": (), "stride": ("--stride", 4), "voxel": ("--voxel", 1.0)}.items():
+        run = cli("lidar", scan, image, "--calib", calib, "-o", name, "-f", "ply", *options)
+        assert run.code == 0, run.err
+        counts.append(len(trimesh.load(tmp_path / name / "a.ply").vertices))
+    assert counts[0] == WIDTH * HEIGHT
+    assert counts[1] == WIDTH * HEIGHT // 16
+    assert counts[2] < 80  # a wall of about 5.3 by 4 metres
+    assert cli("lidar", scan, image, "--calib", calib, "--stride", 0).code == 2
+    assert cli("lidar", scan, image, "--calib", calib, "--voxel", -1).code == 2
+
+
+def rgbd_folders(folder: Path, count: int = 3) -> tuple[Path, Path]:
+    for i in range(count):
+        photo(folder / "color" / f"{i}.png", seed=i)
+        millimetres(folder / "depth" / f"{i}.png", np.full((HEIGHT, WIDTH), 2.0))
+    return folder / "color", folder / "depth"
+
+
+def test_rgbd_poses_and_intrinsics_make_exports(cli: Callable[..., Run], tmp_path: Path) -> None:
+    color, depth = rgbd_folders(tmp_path)
+    np.savetxt(tmp_path / "poses.txt", [pose_along_x(0.05 * i).ravel() for i in range(3)])
+    camera = ("--intrinsics", 60, 60, 31.5, 23.5)
+    arguments = ("rgbd", color, depth, "-o", "out", "--fuse", "--mesh", "--export", "nerfstudio", "-f", "npy")
+    run = cli(*arguments, "--poses", tmp_path / "poses.txt", *camera)
+    assert run.code == 0, run.err
+    assert "poses.txt for 3 of 3 frames" in run.out
+    table = json.loads((tmp_path / "out/nerfstudio/transforms.json").read_text())
+    assert [frame["transform_matrix"][0][3] for frame in table["frames"]] == pytest.approx([0, 0.05, 0.1])
+    import trimesh
+
+    mesh = trimesh.load(tmp_path / "out/mesh.ply")
+    assert len(mesh.faces) > 100
+    assert np.abs(mesh.vertices[:, 2] - 2.0).max() < 0.02
+
+
+@pytest.mark.parametrize("given", ["nothing", "poses", "camera"])
+def test_rgbd_missing_poses_end_before_the_first_frame(cli: Callable[..., Run], tmp_path: Path, given: str) -> None:
+    color, depth = rgbd_folders(tmp_path)
+    np.savetxt(tmp_path / "poses.txt", [pose_along_x(0.05 * i).ravel() for i in range(3)])
+    more = {"nothing": (), "poses": ("--poses", "poses.txt"), "camera": ("--intrinsics", 60, 60, 31.5, 23.5)}[given]
+    for what in (("--fuse",), ("--mesh",), ("--export", "nerfstudio")):
+        run = cli("rgbd", color, depth, "-o", "out", *what, *more)
+        assert run.code == 2
+        assert "0 of 3 have both: give --poses FILE" in run.err
+        assert not (tmp_path / "out").exists()
+    run = cli("rgbd", color, depth, "--export", "inria")
+    assert "--export inria needs a COLMAP model: choose from nerfstudio" in run.err
+
+
+def test_rgbd_calibration_file_may_hold_poses(cli: Callable[..., Run], tmp_path: Path) -> None:
+    rgbd_folders(tmp_path / "rec")
+    table = {"color": {"K": K}, "poses": {f"{i}": pose_along_x(0.05 * i).tolist() for i in range(3)}}
+    (tmp_path / "rec/calibration.json").write_text(json.dumps(table))
+    run = cli("rgbd", "rec", "-o", "out", "--fuse", "-f", "npy")
+    assert run.code == 0, run.err
+    assert (tmp_path / "out/fused.ply").is_file()
+    (tmp_path / "rec/calibration.json").write_text(json.dumps({**table, "poses": [1, 2]}))
+    assert "table from names to 4x4" in cli("rgbd", "rec").err
+
+
 def test_colmap_models_are_completed_and_exported_for_every_tool(cli: Callable[..., Run], tmp_path: Path) -> None:
     pycolmap = pytest.importorskip("pycolmap")
     points = wall(np.random.default_rng(0), 150, 3.0, 1.2)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("onnxscript")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import torch
@@ -15,9 +17,10 @@ from standin import DIVISOR, StandIn
 
 import omnidc
 from omnidc.deploy.model_info import OUTPUTS, ModelInfo
-from omnidc.deploy.onnx import ExportOptions, export_network, export_onnx
+from omnidc.deploy.onnx import export_network, export_onnx
 from omnidc.deploy.runtime import OnnxCompleter, pass_through
 from omnidc.errors import CheckpointError, ConfigError, FileError
+from omnidc.network.compact import CompactConfig, CompactNetwork
 
 SIZES = [(96, 128), (64, 48), (61, 77), (33, 200), (9, 17)]
 
@@ -48,20 +51,13 @@ def assert_equals_torch(path: Path) -> None:
             assert np.allclose(getattr(maps, name), expected, rtol=1e-4, atol=1e-6), (name, size)
 
 
-def test_torchscript_export_equals_torch_at_any_size(model: Path) -> None:
+def test_export_equals_torch_at_any_size(model: Path) -> None:
     assert_equals_torch(model)
-
-
-def test_dynamo_export_equals_torch_at_any_size(tmp_path: Path) -> None:
-    report = export_onnx(StandIn(), tmp_path / "new.onnx", ModelInfo("stand-in", DIVISOR))
-    assert report.nodes < 200
-    assert_equals_torch(report.path)
 
 
 def test_fixed_size_model_takes_larger_and_smaller_images(tmp_path: Path) -> None:
     path = tmp_path / "fixed.onnx"
-    options = ExportOptions((64, 96), "torchscript")
-    export_onnx(StandIn(), path, ModelInfo("stand-in", DIVISOR), options=options)
+    export_onnx(StandIn(), path, ModelInfo("stand-in", DIVISOR), size=(64, 96))
     completer = OnnxCompleter(path)
     assert completer.fixed_size == (64, 96)
     for size in [(64, 96), (30, 40), (128, 150)]:
@@ -148,6 +144,54 @@ def test_runtime_needs_no_torch(model: Path, tmp_path: Path) -> None:
     assert (tmp_path / "d.ply").is_file()
 
 
+COMMANDS = {
+    "complete": "complete {room}.jpg {room}_sparse.npz --camera {room}_intrinsics.txt -o out -f npy -f ply -f preview",
+    "folders": "complete images sparse -o out --runtime onnx",
+    "demo": "demo -o out",
+    "live": "live images sparse -o out",
+    "doctor": "doctor {room}.jpg {room}_sparse.npz --folds 2",
+}
+WITHOUT_TORCH = (
+    "import sys; sys.modules['torch'] = None\n"  # importing it raises ImportError from here on
+    "from omnidc.cli import main; main()"
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_with_an_onnx_model_need_no_torch(model: Path, tmp_path: Path, command: str) -> None:
+    room = Path(omnidc.__file__).parent / "examples" / "room"
+    for folder, source in (("images", f"{room}.jpg"), ("sparse", f"{room}_sparse.npz")):
+        (tmp_path / folder).mkdir()
+        shutil.copy(source, tmp_path / folder / f"a{Path(source).suffix}")
+    words = [*COMMANDS[command].format(room=room).split(), "-m", str(model)]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert command == "doctor" or list((tmp_path / "out").glob("*.npy"))
+
+
+def test_command_that_needs_torch_says_what_to_install() -> None:
+    words = ["train", "--preset", "compact", "--data", "scenes=x", "--out", "x"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'pip install "omnidc[torch]"' in done.stderr
+
+
+def test_service_answers_with_an_onnx_model(model: Path) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    from omnidc.web.app import create_app
+    from omnidc.web.settings import Settings
+
+    room = Path(omnidc.__file__).parent / "examples" / "room"
+    files = {"image": Path(f"{room}.jpg").read_bytes(), "sparse": Path(f"{room}_sparse.npz").read_bytes()}
+    named = {name: (f"{name}{suffix}", files[name]) for name, suffix in (("image", ".jpg"), ("sparse", ".npz"))}
+    with testclient.TestClient(create_app(OnnxCompleter(model), Settings()), base_url="http://localhost") as client:
+        answer = client.post("/v1/complete", files=named)
+    assert answer.status_code == 200
+    assert np.load(io.BytesIO(answer.content)).shape == (240, 320)
+
+
 def test_torch_model_without_torch_says_what_to_install() -> None:
     script = (
         "import sys, importlib.util as u; find = u.find_spec\n"
@@ -179,7 +223,7 @@ def test_foreign_and_damaged_files_are_refused(model: Path, tmp_path: Path) -> N
 
 def test_export_refuses_sizes_that_do_not_divide(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="multiples of 8"):
-        export_onnx(StandIn(), tmp_path / "a.onnx", ModelInfo("x", DIVISOR), options=ExportOptions((30, 40)))
+        export_onnx(StandIn(), tmp_path / "a.onnx", ModelInfo("x", DIVISOR), size=(30, 40))
     assert not list(tmp_path.iterdir())
     with pytest.raises(ConfigError, match="no form that exports"):
         export_network(StandIn(), tmp_path / "a.onnx")
@@ -199,20 +243,53 @@ def test_metadata_survives_the_file(model: Path) -> None:
     assert info == ModelInfo("stand-in", DIVISOR, max_side=200, license="Apache-2.0")
 
 
-@pytest.mark.slow
-def test_exported_compact_network_equals_torch(tmp_path: Path) -> None:
-    from omnidc.network.compact import CompactNetwork
-
+@pytest.fixture(scope="module")
+def compact(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompactNetwork, OnnxCompleter]:
+    """A small compact network, and the model exported from it."""
     torch.manual_seed(0)
-    network = CompactNetwork().eval()
+    network = CompactNetwork(CompactConfig(channels=(16, 16, 24, 24, 24), attention_blocks=1, iterations=6)).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter) if parameter.ndim > 1 else 0)
-    report = export_network(network, tmp_path / "compact.onnx", iterations=8)
-    session = OnnxCompleter(report.path).session
-    for height, width in [(64, 96), (128, 160), (96, 256), (224, 64), (256, 320)]:
-        image, sparse = torch.rand(1, 3, height, width), (torch.rand(1, 1, height, width) < 0.02) * 2.0
-        with torch.inference_mode():
-            expected = network(image, sparse).depth.numpy()
-        depth = session.run(["depth"], {"image": image.numpy(), "sparse": sparse.numpy()})[0]
-        assert (np.abs(depth / expected - 1) < 1e-3).mean() >= 0.999
+    path = tmp_path_factory.mktemp("compact") / "compact.onnx"
+    assert export_network(network, path, iterations=8).nodes < 4000
+    return network, OnnxCompleter(path)
+
+
+SHAPES = [(1, 64, 96), (1, 128, 160), (2, 96, 256), (3, 224, 64), (1, 256, 320), (1, 64, 544)]
+
+
+@pytest.mark.parametrize(("batch", "height", "width"), SHAPES)
+def test_exported_compact_network_equals_torch(
+    compact: tuple[CompactNetwork, OnnxCompleter], batch: int, height: int, width: int
+) -> None:
+    network, completer = compact
+    image, sparse = torch.rand(batch, 3, height, width), (torch.rand(batch, 1, height, width) < 0.02) * 2.0
+    sparse = sparse * (1 + torch.rand(batch, 1, height, width))
+    with torch.inference_mode():
+        expected = network(image, sparse)
+    got = completer.session.run(list(OUTPUTS), {"image": image.numpy(), "sparse": sparse.numpy()})
+    assert expected.scale is not None
+    for ours, theirs in ((got[0], expected.depth), (got[1], expected.scale)):
+        assert (np.abs(ours / theirs.numpy() - 1) < 1e-3).mean() >= 0.999
+    assert np.allclose(got[2], expected.fields.confidence.numpy(), atol=1e-4)
+    assert got[4].max() < 1e-4
+
+
+def test_exported_compact_network_without_points_is_finite(compact: tuple[CompactNetwork, OnnxCompleter]) -> None:
+    image, _ = view(70, 90)
+    result = compact[1].complete(image, None)
+    assert result.relative
+    assert np.isfinite(result.depth).all()
+
+
+def test_exported_solver_is_one_loop(compact: tuple[CompactNetwork, OnnxCompleter]) -> None:
+    import onnx
+
+    graph = onnx.load(str(compact[1].path)).graph
+    (loop,) = [node for node in graph.node if node.op_type == "Loop"]
+    (count,) = [tensor for tensor in graph.initializer if tensor.name == loop.input[0]]
+    assert onnx.numpy_helper.to_array(count) == 8
+    assert {node.domain for node in graph.node} == {""}
+    named = {value.name for value in graph.value_info}
+    assert {name for node in graph.node for name in node.output if name} - named == set(OUTPUTS)

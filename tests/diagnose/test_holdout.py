@@ -161,3 +161,23 @@ def test_best_takes_linear_depth_of_a_poor_network() -> None:
     assert np.median(error) < 0.1
     assert mixed.uncertainty is not None
     assert (mixed.uncertainty > 0.01 * 1.5 * scene.depth).all()  # b was far too small
+
+
+def test_mixture_of_one_gap_size_and_a_rest_has_both_weights() -> None:
+    """Near the points the network is exact, far from them linear interpolation is; the last size has few points."""
+    gap = np.concatenate([np.full(200, 1.0), np.full(200, 30.0), np.full(3, 120.0)])
+    measured = np.full(403, 2.0)
+    exact_network = gap < 10
+    points = HiddenPoints(
+        measured,
+        np.where(exact_network, 2.0, 4.0),
+        np.where(exact_network, 4.0, 2.0),
+        None,
+        gap,
+        np.arange(403),
+    )
+    mixture = fit_mixture(points)
+    assert mixture.weight[0] == pytest.approx(1)
+    assert mixture.weight[-1] == pytest.approx(0)
+    one_size = fit_mixture(points.take(gap < 10))
+    assert one_size.weight.tolist() == pytest.approx([1])

@@ -134,11 +134,51 @@ class PriorDA(Network):
         return filled(torch.from_numpy(prior)[None, None]).squeeze()
 
 
+class PromptProcessor(Network):
+    """transformers' image processor: the image becomes a tensor, the prompt metres [B, 1, h, w]."""
+
+    def __call__(
+        self, images: np.ndarray, prompt_depth: np.ndarray, prompt_scale_to_meter: float, return_tensors: str
+    ) -> Inputs:
+        assert images.dtype == np.uint8
+        assert prompt_depth.shape == (192, 256)
+        assert return_tensors == "pt"
+        return Inputs(prompt_depth=torch.from_numpy(prompt_scale_to_meter * prompt_depth)[None, None])
+
+    def post_process_depth_estimation(
+        self, outputs: SimpleNamespace, target_sizes: list[tuple[int, int]]
+    ) -> list[dict[str, Tensor]]:
+        depth = outputs.predicted_depth[:, None]
+        return [{"predicted_depth": nn.functional.interpolate(depth, target_sizes[0]).squeeze()}]
+
+
+class Inputs(dict[str, Tensor]):
+    def to(self, device: torch.device) -> Inputs:
+        return self
+
+
 class PromptDA(Network):
-    def predict(self, image: Tensor, prompt: Tensor) -> Tensor:
-        assert image.shape[-1] % 14 == image.shape[-2] % 14 == 0
-        assert prompt.shape == (1, 1, 192, 256)
-        return nn.functional.interpolate(prompt, image.shape[-2:])
+    def forward(self, prompt_depth: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(predicted_depth=prompt_depth[:, 0])
+
+
+class LDCM(Network):
+    def infer(self, image: Tensor, prior: Tensor) -> dict[str, Tensor]:
+        assert 0 <= image.min() <= image.max() <= 1
+        return {"depth_pred": filled(prior)}
+
+
+class DFU(Network):
+    def forward(self, sample: dict[str, Tensor]) -> dict[str, list[Tensor]]:
+        assert sample.keys() == {"rgb", "dep", "dep_clear", "ip"}
+        assert all(value.shape[-1] % 16 == value.shape[-2] % 16 == 0 for value in sample.values())
+        return {"results": [sample["dep"], torch.where(sample["dep"] > 0, sample["dep_clear"], sample["ip"])]}
+
+
+class DepthPrompting(SampleNetwork):
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__()
+        assert (args.data_name, args.max_depth) in {("NYU", 10.0), ("KITTIDC", 80.0)}
 
 
 class LingBot(Network):
@@ -175,8 +215,19 @@ MODULES: dict[str, dict[str, dict[str, Any]]] = {
         "diffusers": {"DDIMScheduler": SimpleNamespace(from_config=lambda config, timestep_spacing: None)},
     },
     "prior_depth_anything": {"prior_depth_anything": {"PriorDepthAnything": PriorDA}},
-    "prompt_da": {"promptda.promptda": {"PromptDA": PromptDA}},
+    "prompt_da": {"transformers": {"AutoImageProcessor": PromptProcessor, "AutoModelForDepthEstimation": PromptDA}},
     "any2full": {"model.ours.any2full": {"Any2Full": SampleNetwork}},
+    "ldcm": {"ldcm": {"LDCMModel": LDCM}},
+    "dfu": {
+        "configs.config": {"get_cfg_defaults": lambda: SimpleNamespace(merge_from_file=lambda path: None)},
+        "model.LRRU_with_Three_DFU": {"Model": DFU},
+        "dataloaders.NNfill": {"fill_in_fast": lambda depth, **options: np.full((1, *depth.shape), depth.max())},
+        "dataloaders.utils": {"outlier_removal": lambda depth: (depth, None)},
+    },
+    "depth_prompting": {
+        "config": {"args": argparse.Namespace()},
+        "model.ours.depth_prompt_main": {"depthprompting": DepthPrompting},
+    },
     "lingbot_depth": {"mdm.model.v2": {"MDMModel": LingBot}},
     "zoe_depth": {},
 }
@@ -189,6 +240,7 @@ CHECKPOINTS = {
     "g2_monodepth": "network",
     "depth_anything_v2": "",
     "any2full": "state_dict",
+    "depth_prompting": "state_dict",
 }
 
 

@@ -43,6 +43,12 @@ def test_every_baseline_is_finite_positive_and_within_the_range_of_the_points(na
     assert result.max() <= measured.max() * 1.01
 
 
+@pytest.mark.parametrize("name", BASELINES)
+def test_baseline_without_points_returns_zeros(name: str) -> None:
+    image, sparse, _ = scene()
+    assert not BASELINES[name](image, np.zeros_like(sparse), None).any()
+
+
 @pytest.mark.parametrize("name", [name for name in BASELINES if name != "ip-basic"])  # made for metres
 @pytest.mark.parametrize("unit", [1e-3, 1e3])
 def test_every_baseline_is_scale_equivariant(name: str, unit: float) -> None:

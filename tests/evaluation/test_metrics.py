@@ -189,21 +189,23 @@ def test_sparsification_equals_its_slow_definition() -> None:
 
 
 def slow_boundary_f1(prediction: np.ndarray, truth: np.ndarray) -> float:
-    """The definition, pair by pair."""
+    """The published definition, pair by pair, on inverse depth."""
     height, width = truth.shape
     total = weight = 0.0
     for ratio in np.linspace(1.05, 1.25, 10):
-        both = found = true = 0
+        precision = recall = 0.0
         for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+            both = found = true = 0
             for y in range(height):
                 for x in range(width):
                     y2, x2 = y + dy, x + dx
                     if not (0 <= y2 < height and 0 <= x2 < width) or truth[y, x] == 0 or truth[y2, x2] == 0:
                         continue
-                    p, t = prediction[y2, x2] / prediction[y, x] > ratio, truth[y2, x2] / truth[y, x] > ratio
+                    p, t = ((1 / d[y2, x2]) / (1 / d[y, x]) > ratio for d in (prediction, truth))
                     both, found, true = both + (p and t), found + p, true + t
-        p, r = both / max(found, 1), both / max(true, 1)
-        total += ratio * (2 * p * r / (p + r) if p + r else 0.0)
+            precision += both / max(found, 1) / 4
+            recall += both / max(true, 1) / 4
+        total += ratio * (2 * precision * recall / (precision + recall) if precision + recall else 0.0)
         weight += ratio
     return total / weight
 
@@ -217,9 +219,14 @@ def test_boundary_f1_agrees_with_its_definition() -> None:
 
 
 def test_boundary_f1_is_one_for_the_truth_in_any_unit() -> None:
-    truth = two_walls()
+    truth = np.exp(np.random.default_rng(0).normal(0, 0.5, (20, 30)))
     assert boundary_f1(7 * truth, truth) == pytest.approx(1)
     assert boundary_f1(np.ones_like(truth), truth) == 0
+
+
+def test_boundary_f1_directions_without_boundary_count_zero() -> None:
+    truth = two_walls()  # one vertical edge: one of four directions has a boundary
+    assert boundary_f1(truth, truth) == pytest.approx(0.25)
 
 
 def test_boundary_f1_counts_invalid_predictions_as_no_boundary() -> None:

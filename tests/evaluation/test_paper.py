@@ -10,7 +10,7 @@ from omnidc.datasets import DATASETS
 from omnidc.datasets.uniformat import write_uniformat
 from omnidc.errors import FileError
 from omnidc.evaluation import PROTOCOLS, evaluate
-from omnidc.evaluation.catalogue import ALIASES, find_protocol
+from omnidc.evaluation.catalog import ALIASES, find_protocol
 from omnidc.evaluation.memory import STATM, PeakMemory
 from omnidc.evaluation.metrics import LABELS
 from omnidc.evaluation.paper import VIRTUAL, VIRTUAL_SETS, PaperTable, Part
@@ -32,7 +32,7 @@ def test_published_numbers_belong_to_patterns_and_scores_of_their_table(name: st
     protocol = PROTOCOLS[name]
     assert set(protocol.scores) <= set(LABELS)
     for published in protocol.published:
-        assert published.source.citation
+        assert published.source.text
         assert set(published.values) <= set(protocol.patterns)
         assert published.in_domain <= set(published.values)
         for scores in published.values.values():

@@ -111,6 +111,30 @@ def test_readme_of_the_release_agrees_with_the_paper() -> None:
     assert compared > 50
 
 
+def test_ldcm_printed_means_are_the_means_of_its_columns() -> None:
+    """A check of the digits, which were read from a picture."""
+    for row in read_table("ldcm"):
+        parts = dict(row.values)
+        mean = parts.pop("mean of the five")
+        assert len(parts) == 5
+        for score, value in mean.items():
+            assert value == pytest.approx(sum(part[score] for part in parts.values()) / 5, abs=1.1e-3)
+
+
+@pytest.mark.parametrize(("table", "method", "cells"), [("ldcm", "LDCM", 6), ("prior-da", "PriorDA 1.1 with VGGT", 15)])
+def test_newer_systems_stand_beside_omni_dc(table: str, method: str, cells: int) -> None:
+    rows = {row.method: row for row in read_table(table)}
+    assert {method, "OMNI-DC"} <= rows.keys()
+    assert all(len(row.values) == cells and not row.reference for row in rows.values())
+
+
+def test_newer_systems_are_printed_without_the_papers_rules() -> None:
+    result = CliRunner().invoke(app, ["eval", "--published", "ldcm"])
+    assert result.exit_code == 0, result.output
+    assert "aigc3d/LDCM" in result.output
+    assert "How the paper runs" not in result.output
+
+
 def test_published_rows_are_printed_without_any_data() -> None:
     result = CliRunner().invoke(app, ["eval", "--published", "table-e"])
     assert result.exit_code == 0, result.output

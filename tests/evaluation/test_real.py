@@ -107,12 +107,12 @@ def test_points_are_the_truth_except_for_the_marked_outliers() -> None:
         assert np.array_equal(sample.sparse[points], scene.depth[points])
     sample = draw(photograph(480, 640), "a", "noise-10%")
     assert sample is not None
-    assert sample.noise is not None
+    assert sample.outlier_mask is not None
     points = sample.sparse > 0
     changed = points & (sample.sparse != sample.truth)
     assert 0.05 < changed.sum() / points.sum() < 0.15
     # A drawn depth that happens to lie within 10 % of the truth is no outlier.
-    assert np.array_equal(sample.noise, points & (np.abs(sample.sparse - sample.truth) > 0.1 * sample.truth))
+    assert np.array_equal(sample.outlier_mask, points & (np.abs(sample.sparse - sample.truth) > 0.1 * sample.truth))
 
 
 def test_a_hole_leaves_a_third_of_the_picture_without_points() -> None:
@@ -165,6 +165,32 @@ def test_a_broken_file_is_a_sentence_with_its_path(tmp_path: Path, content: byte
     (tmp_path / "broken.npz").write_bytes(content)
     with pytest.raises(FileError, match=r"broken\.npz"):
         read_photograph(tmp_path / "broken.npz")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rgb": np.zeros((8, 9, 3), np.uint8)},
+        {"rgb": np.zeros((9, 9, 3), np.float32)},
+        {"depth": np.ones((1, 9, 9))},
+        {"sparse": np.ones((8, 9))},
+        {"K": np.ones(4)},
+    ],
+)
+def test_photograph_of_wrong_shape_is_a_sentence(tmp_path: Path, wrong: dict[str, np.ndarray]) -> None:
+    right = {"rgb": np.zeros((9, 9, 3), np.uint8), "depth": np.ones((9, 9))}
+    np.savez(tmp_path / "wrong.npz", **(right | wrong))
+    with pytest.raises(FileError, match=r"wrong\.npz has"):
+        read_photograph(tmp_path / "wrong.npz")
+
+
+def test_photograph_with_nan_and_infinity_has_no_truth_there(tmp_path: Path) -> None:
+    depth = np.ones((9, 9))
+    depth[0, :3] = np.nan, np.inf, -np.inf
+    np.savez(tmp_path / "a.npz", rgb=np.zeros((9, 9, 3), np.uint8), depth=depth)
+    read = read_photograph(tmp_path / "a.npz").depth
+    assert read[0, :3].tolist() == [0, 0, 0]
+    assert (read.ravel()[3:] == 1).all()
 
 
 def test_frames_without_truth_are_left_out_and_only_selects(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from omnidc.cli import app
 from omnidc.evaluation.pictures import PANEL_WIDTH, strip
-from omnidc.evaluation.protocols import EvaluationProtocol, Published, Source
+from omnidc.evaluation.protocols import Citation, EvaluationProtocol, Published
 from omnidc.evaluation.report import (
     comparison_tables,
-    group_table,
+    group_tables,
     method_tables,
     number,
     tables,
@@ -40,8 +40,8 @@ def results(folder: Path | None = None, total: bool = True) -> Results:
         ("g", "h"),
         total=total,
         published=(
-            Published("Net", {"q": {"rel": 0.031}}, Source("paper", "a source"), reference=True),
-            Published("Base", {"q": {"rel": 0.5}}, Source("paper", "a source"), frozenset({"q"})),
+            Published("Net", {"q": {"rel": 0.031}}, Citation("paper", "a source"), reference=True),
+            Published("Base", {"q": {"rel": 0.5}}, Citation("paper", "a source"), frozenset({"q"})),
         ),
     )
     rows = [
@@ -96,9 +96,17 @@ def test_one_method_is_shown_with_all_its_scores() -> None:
 
 
 def test_groups_are_in_the_order_of_the_protocol() -> None:
-    table = group_table(results())
+    table = group_tables(results())[0]
     assert [row[0] for row in table.rows] == ["g", "h"]
     assert table.rows[0][2:] == ["0.1500", "0.5000"]
+
+
+def test_group_tables_hold_rel_and_rmse() -> None:
+    both = results()
+    rows = [replace(row, scores={**row.scores, "rmse": 2 * row.scores["rel"]}) for row in both.rows]
+    rel, rmse = group_tables(replace(both, rows=rows))
+    assert (rel.title, rmse.title) == ("REL ↓ by group", "RMSE ↓ by group")
+    assert rmse.rows[0][2:] == ["0.3000", "1.0000"]
 
 
 def test_text_and_markdown_hold_the_same_cells() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from omnidc.errors import InputError
-from omnidc.geometry.camera import check_intrinsics, ray_to_z, unproject
+from omnidc.geometry.camera import check_intrinsics, ray_to_z, undistort, undistorted_places, unproject
 
 K = np.array([[100.0, 0, 31.5], [0, 110.0, 23.5], [0, 0, 1]])
 SHAPE = (48, 64)
@@ -47,3 +47,20 @@ def test_distance_along_the_ray_becomes_depth() -> None:
 def test_singular_and_malformed_cameras_are_refused(bad: object) -> None:
     with pytest.raises(InputError):
         check_intrinsics(bad)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "fisheye"),
+    [((-0.25, 0.08, 0.001, 0.002), False), ((0.3, -0.05, 0.0, 0.0), False), ((-0.02, 0, 0, 0), True)],
+)
+def test_undistorted_places_invert_undistort(coefficients: tuple[float, ...], fisheye: bool) -> None:
+    v, u = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    picture = np.stack([4 * u, 5 * v, np.zeros_like(u)], axis=2).astype(np.uint8)  # colours say the place
+    straight, new_K = undistort(picture, K, coefficients, fisheye)
+    places = undistorted_places(SHAPE, K, new_K, coefficients, fisheye)
+    inside = np.isfinite(places).all(axis=2)
+    assert inside.mean() > 0.5
+    columns, rows = np.rint(places[inside]).astype(int).T
+    found = straight[np.clip(rows, 0, SHAPE[0] - 1), np.clip(columns, 0, SHAPE[1] - 1)].astype(float)
+    off = np.abs(found[:, :2] / (4, 5) - np.stack([u, v], axis=2)[inside])
+    assert np.quantile(off, 0.95) < 1.0  # half a pixel of rounding, stretched by the lens

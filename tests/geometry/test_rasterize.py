@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from omnidc.errors import InputError
 from omnidc.geometry.camera import backproject, scale_intrinsics
-from omnidc.geometry.rasterize import auto_occlusion_window, hidden_points, project_to_depth, register, scatter_lowres
+from omnidc.geometry.rasterize import (
+    auto_occlusion_window,
+    hidden_points,
+    move_points,
+    project_to_depth,
+    register,
+    resample_depth,
+    scatter_lowres,
+)
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import inverse, rigid
 
@@ -192,3 +200,36 @@ def test_flying_pixels_go_and_surfaces_stay() -> None:
     assert (cleaned[:, 20] == 0).all()
     assert cleaned[5, 5] == 0
     assert (cleaned[:, 30] == 3.0).all()
+
+
+def test_resample_depth_keeps_edges_and_holes() -> None:
+    depth = np.ones((6, 8), np.float32)
+    depth[:, 4:] = 2
+    depth[5, 0] = 0
+    rows, columns = np.mgrid[:6, :8].astype(np.float32)
+    shifted = np.stack([columns + 0.4, rows], axis=2)
+    moved = resample_depth(depth, shifted)
+    assert set(np.unique(moved)) == {0, 1, 2}  # no mean over the edge
+    shifted[0, 0] = np.nan
+    assert resample_depth(depth, shifted)[0, 0] == 0
+
+
+def test_resample_depth_is_bilinear_on_a_slope() -> None:
+    rows, columns = np.mgrid[:20, :30].astype(np.float32)
+    depth = (5 + 0.02 * columns + 0.03 * rows).astype(np.float32)
+    places = np.stack([columns + 0.3, rows - 0.2], axis=2)
+    inner = np.s_[2:-2, 2:-2]
+    assert np.allclose(resample_depth(depth, places)[inner], (depth + 0.02 * 0.3 - 0.03 * 0.2)[inner], atol=2e-4)
+
+
+def test_move_points_moves_each_measurement_once() -> None:
+    sparse = np.zeros((10, 10), np.float32)
+    sparse[4, 4], sparse[8, 1] = 3, 7
+    rows, columns = np.mgrid[:20, :20].astype(np.float32)
+    places = np.stack([columns, rows], axis=2) / 2  # a grid twice as fine
+    moved, values = move_points(sparse, places, np.where(sparse > 0, sparse / 10, np.nan))
+    assert (moved > 0).sum() == 2
+    assert moved[8, 8] == 3
+    assert moved[16, 2] == 7
+    assert values[8, 8] == pytest.approx(0.3)
+    assert np.isnan(values[0, 0])

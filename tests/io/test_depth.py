@@ -7,7 +7,9 @@ import pytest
 from PIL import Image
 
 from omnidc.errors import FileError, InputError
-from omnidc.io.depth import CODECS, read_depth, write_depth
+from omnidc.geometry.stereo import Stereo
+from omnidc.io.depth import CODECS, is_disparity, read_depth, write_depth
+from omnidc.pipeline import make_frame
 
 
 @pytest.fixture
@@ -189,3 +191,48 @@ def test_files_of_real_sensors_get_the_right_scale(shared: Path) -> None:
         file = read_depth(formats / name)
         assert file.scale == scale, name
         assert 0.1 < np.median(file.depth[file.depth > 0]) < 30, name
+
+
+@pytest.mark.parametrize("name", ["000001_10_disp.png", "disp_occ_0/1.png", "disparity/1.png", "disp1.png", "Disp.png"])
+def test_disparity_is_never_taken_for_depth(name: str, tmp_path: Path) -> None:
+    path = _png16(tmp_path / name, np.full((4, 4), 512))
+    with pytest.raises(InputError, match="--disparity with --baseline and --focal"):
+        make_frame(np.zeros((4, 4, 3), np.uint8), path, depth_scale=256)
+    frame = make_frame(np.zeros((4, 4, 3), np.uint8), path, disparity=Stereo(0.5, 700))
+    assert frame.measurements()[0, 0] == pytest.approx(0.5 * 700 / 2)
+    assert frame.unit == "m"
+
+
+@pytest.mark.parametrize("name", ["display/1.png", "dispatch.png", "depth/1.png"])
+def test_disparity_other_names_are_depth(name: str) -> None:
+    assert not is_disparity(Path(name))
+
+
+def test_disparity_zero_and_infinity_are_no_measurement() -> None:
+    disparity = np.array([[0, np.inf, np.nan, -3, 10, 1]], np.float32)
+    depth = Stereo(0.1, 100, offset=-5).depth(disparity)
+    assert depth.tolist() == [[0, 0, 0, 0, 2, 0]]  # 1 - 5 < 0: behind the cameras
+
+
+@pytest.mark.parametrize(("baseline", "focal"), [(0, 700), (0.5, -1), (float("nan"), 700)])
+def test_stereo_bad_numbers_are_refused(baseline: float, focal: float) -> None:
+    with pytest.raises(InputError, match="positive number"):
+        Stereo(baseline, focal)
+
+
+def test_sun_rgbd_bits_are_rotated_back(tmp_path: Path) -> None:
+    depth = np.linspace(600, 9900, 48 * 64).astype(np.uint16).reshape(48, 64)  # mm, beyond 8.192 m too
+    file = read_depth(_png16(tmp_path / "a.png", (depth << 3) | (depth >> 13)))
+    assert np.allclose(file.depth, depth / 1000, atol=1e-4)
+    assert "SUN RGB-D" in file.note
+    plain = read_depth(_png16(tmp_path / "b.png", depth))
+    assert "millimetres like depth cameras" in plain.note
+
+
+def test_pgm_of_nyu_and_png_of_sun_are_metres(shared: Path) -> None:
+    folder = shared / "data/formats/open3d_testdata/src/Test/TestData/RGBD/other_formats"
+    nyu, sun = read_depth(folder / "NYU_depth.pgm"), read_depth(folder / "SUN_depth.png")
+    for file in (nyu, sun):
+        assert file.unit == "m"
+        assert 1 < np.median(file.depth[file.depth > 0]) < 5
+        assert file.depth.max() < 10

@@ -33,6 +33,12 @@ def write(path: Path, kind: str) -> Path:
         import trimesh
 
         path.write_bytes(trimesh.PointCloud(POINTS).export(file_type="ply"))
+    elif kind == "csv":
+        lines = ["intensity,x,y,z", *(f"7,{x},{y},{z}" for x, y, z in POINTS)]
+        path.write_text("\n".join(lines))
+    elif kind == "xyz":
+        lines = [str(n), "# made by hand", *(f"{x} {y}\t{z} 1 2 3" for x, y, z in POINTS)]
+        path.write_text("\n".join(lines))
     elif kind.startswith("pcd"):
         mode = kind.removeprefix("pcd ")
         header = PCD.format(n=n, kind=mode).encode()
@@ -68,6 +74,8 @@ def write(path: Path, kind: str) -> Path:
         ("a.pcd", "pcd binary_compressed"),
         ("a.las", "las"),
         ("a.laz", "laz"),
+        ("a.xyz", "xyz"),
+        ("a.csv", "csv"),
     ],
 )
 def test_every_format_gives_the_same_points(tmp_path: Path, name: str, kind: str) -> None:
@@ -97,9 +105,9 @@ def test_an_empty_scan_is_said_to_be_empty(tmp_path: Path, bad: npt.NDArray[np.f
 def test_files_that_are_no_clouds_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no scan at"):
         read_cloud(tmp_path / "a.bin")
-    (tmp_path / "a.xyz").write_text("1 2 3")
+    (tmp_path / "a.abc").write_text("1 2 3")
     with pytest.raises(FileError, match="no point cloud that is known"):
-        read_cloud(tmp_path / "a.xyz")
+        read_cloud(tmp_path / "a.abc")
     for name, package in (("a.pcd", "numpy"), ("a.ply", "plyfile"), ("a.las", "laspy"), ("a.npy", "numpy")):
         pytest.importorskip(package)
         (tmp_path / name).write_bytes(b"nonsense\n")

@@ -32,13 +32,13 @@ def network(request: pytest.FixtureRequest) -> CompactNetwork:
 @pytest.mark.parametrize("size", [(64, 96), (33, 50), (1, 40), (100, 7)])
 def test_forward_any_size_is_finite_and_positive(network: CompactNetwork, size: tuple[int, int]) -> None:
     out = network(*scene(*size, points=0.1))
-    assert out.scale is not None
+    assert out.laplace_scale is not None
     assert out.sky is not None
-    for values in (out.depth, out.scale, out.sky, out.fields.confidence):
+    for values in (out.depth, out.laplace_scale, out.sky, out.fields.confidence):
         assert values.shape == (1, 1, *size)
         assert torch.isfinite(values).all()
     assert (out.depth > 0).all()
-    assert (out.scale > 0).all()
+    assert (out.laplace_scale > 0).all()
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
@@ -46,7 +46,7 @@ def test_forward_scales_with_measurements(network: CompactNetwork, factor: float
     image, sparse = scene()
     one, scaled = network(image, sparse), network(image, factor * sparse)
     torch.testing.assert_close(scaled.depth / factor, one.depth, rtol=1e-5, atol=0)
-    torch.testing.assert_close(scaled.scale / factor, one.scale, rtol=1e-5, atol=0)
+    torch.testing.assert_close(scaled.laplace_scale / factor, one.laplace_scale, rtol=1e-5, atol=0)
 
 
 def test_forward_result_does_not_depend_on_batch(network: CompactNetwork) -> None:
@@ -55,7 +55,7 @@ def test_forward_result_does_not_depend_on_batch(network: CompactNetwork) -> Non
     for k in (2, 0):
         alone = network(image[k : k + 1], sparse[k : k + 1])
         torch.testing.assert_close(batched.depth[k : k + 1], alone.depth, rtol=1e-5, atol=0)
-        torch.testing.assert_close(batched.scale[k : k + 1], alone.scale, rtol=1e-5, atol=0)
+        torch.testing.assert_close(batched.laplace_scale[k : k + 1], alone.laplace_scale, rtol=1e-5, atol=0)
 
 
 def test_forward_without_measurements_is_relative_depth(network: CompactNetwork) -> None:
@@ -98,7 +98,7 @@ def test_forward_in_bands_equals_whole(
     monkeypatch.setattr("omnidc.network.compact.BAND_PIXELS", 1)
     with torch.no_grad():
         banded = network(image, sparse, working_size=working_size, keep_input=keep_input)
-    for name in ("depth", "depth_init", "scale", "sky"):
+    for name in ("depth", "depth_init", "laplace_scale", "sky"):
         torch.testing.assert_close(getattr(banded, name), getattr(whole, name), rtol=1e-5, atol=1e-6)
     assert torch.equal(banded.fields.confidence, whole.fields.confidence)
 
@@ -126,7 +126,7 @@ def test_forward_gradients_equal_finite_differences() -> None:
 
     def run(image: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
         out = network(image, sparse)
-        return out.depth, out.scale, out.sky, out.fields.confidence  # type: ignore[return-value]
+        return out.depth, out.laplace_scale, out.sky, out.fields.confidence  # type: ignore[return-value]
 
     inputs = (image.requires_grad_(), *parameters)
     assert torch.autograd.gradcheck(run, inputs, eps=1e-7, atol=1e-5, rtol=1e-4, fast_mode=True)

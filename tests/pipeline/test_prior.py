@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import omnidc
 from omnidc.cli import app
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.methods import find_method
+from omnidc.io.depth import read_depth
+from omnidc.io.images import read_image
+from omnidc.patterns import parse
 from omnidc.pipeline.alignment import best_line
 from omnidc.pipeline.prior import align_prior, find_callable, fuse, fuse_completion, open_prior
 
 HEIGHT, WIDTH = 48, 64
+EXAMPLE = Path(omnidc.__file__).parent / "examples"
 
 
 def scene(points: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -196,3 +201,21 @@ def test_command_takes_a_prior(tmp_path: Path) -> None:
     with_prior = runner.invoke(app, [*arguments, "--model", "harmonic", "--prior", str(tmp_path / "prior.npy")])
     assert with_prior.exit_code == 0, with_prior.output
     assert rel(np.load(tmp_path / "out.npy"), truth) < 0.5 * rel(without, truth)
+
+
+def test_compact_network_gains_from_a_prior(tmp_path: Path) -> None:
+    """The shipped weights on the bundled example, with five points and a prior that is wrong by a smooth factor."""
+    image, gt_depth = EXAMPLE / "room.jpg", read_depth(EXAMPLE / "room_depth.png").depth
+    sparse = parse("5")(gt_depth, read_image(image), np.random.default_rng(0)).sparse
+    y, x = np.mgrid[: gt_depth.shape[0], : gt_depth.shape[1]] / gt_depth.shape[0]
+    known = np.where(gt_depth > 0, gt_depth, np.median(gt_depth))
+    np.save(tmp_path / "sparse.npy", sparse)
+    np.save(tmp_path / "prior.npy", known * np.exp(0.15 * np.sin(6 * x) * np.cos(7 * y)))
+    arguments = ["complete", str(image), str(tmp_path / "sparse.npy"), "-o", str(tmp_path / "out.npy")]
+    valid = gt_depth > 0
+    errors = []
+    for more in ([], ["--prior", str(tmp_path / "prior.npy")]):
+        result = CliRunner().invoke(app, [*arguments, "--model", "compact", *more])
+        assert result.exit_code == 0, result.output
+        errors.append(rel(np.load(tmp_path / "out.npy")[valid], gt_depth[valid]))
+    assert errors[1] < errors[0]

@@ -1,11 +1,13 @@
 """Processes that are killed, told to stop or run out of disk at random moments: resumed, they end with the same files.
 
-OMNIDC_CRASH_TRIALS sets the number of moments for each command and ending (3 unless given).
+OMNIDC_CRASH_TRIALS sets the number of moments for each command and ending (3 unless given); `splat` and `scenes render`
+take at most 10 of them, and one unless it is given.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import random
@@ -13,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +23,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fuzz"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / name) for name in ("../fuzz", "training", "splatting"))
 from targets import recordings, write_all
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and limits on file sizes"),
 ]
-TRIALS = int(os.environ.get("OMNIDC_CRASH_TRIALS", "3"))
+CHOSEN = os.environ.get("OMNIDC_CRASH_TRIALS")
+TRIALS = int(CHOSEN or 3)
+LONG_TRIALS = min(10, int(CHOSEN or 1))  # of commands that take many seconds
 FRAMES = 6
 
 
@@ -89,14 +93,102 @@ def make_recording(folder: Path) -> list[str]:
     return ["rgbd", str(folder / "recording"), "--export", "nerfstudio"]
 
 
-COMMANDS = {"complete": make_folders, "rgbd": make_recording}
+SETTINGS = """
+seed = 3
+[network]
+name = "tiny:TinyNetwork"
+[data]
+sizes = [[32, 48]]
+pattern = "200"
+noise = ""
+val_fraction = 0.25
+min_points = 5
+workers = 0
+[loss.weights]
+l1_log = 1.0
+laplace_log = 0.1
+[optimizer]
+batch = 4
+lr = 1e-2
+ema = 0.9
+[schedule]
+kind = "cosine"
+warmup = 0.1
+steps = 12
+[validation]
+frames = 2
+patterns = ["100"]
+every_epochs = 0
+pictures = 1
+[runtime]
+threads = 1
+processes = 1
+checkpoint_minutes = 0.0
+device = "cpu"
+"""
 
 
-def digest(folder: Path) -> dict[str, str]:
-    """Contents of all files by name; temporary ones, whose names start with a dot, do not count."""
+def make_training(folder: Path) -> list[str]:
+    """Frames and settings of a run of twelve steps on the tiny network, with a checkpoint after each."""
+    from tiny import scene
+
+    from omnidc.datasets.shards import ShardWriter
+
+    with ShardWriter(folder / "frames.tar") as writer:
+        for i in range(12):
+            writer.add(f"plane_{i // 2:05d}_{i % 2}", *scene(i))
+    settings = folder / "settings.toml"
+    settings.write_text(SETTINGS)
+    return ["train", "--config", str(settings), "--data", f"planes={folder / 'frames.tar'}"]
+
+
+def make_scenes(folder: Path) -> list[str]:
+    """Two shards of one small picture each."""
+    if importlib.util.find_spec("bpy") is None:
+        pytest.skip("bpy is not installed")
+    count = ["--count", "2", "--views", "1", "--scenes-per-shard", "1"]
+    return ["scenes", "render", *count, "--size", "32x32", "--samples", "1", "--seed", "7", "--worlds", "pile"]
+
+
+def make_splat(folder: Path) -> list[str]:
+    """A short training on the world of the splatting tests."""
+    pytest.importorskip("numba")
+    pytest.importorskip("pycolmap")
+    from colmap_text import write_project
+
+    model, images = write_project(folder / "project")
+    size = ["--steps", "60", "--size", "40", "--gaussians", "300", "--holdout", "4", "--depth", "linear"]
+    return ["splat", str(model), str(images), *size]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that can be resumed."""
+
+    make: Callable[[Path], list[str]]  # writes the input into a folder and returns the arguments
+    resume: tuple[str, ...]  # further arguments, with which a run goes on
+    equal: tuple[str, ...]  # names of the files that a resumed run must end with, bit for bit
+    final: tuple[str, ...]  # names of the files that appear once, as they stay
+    trials: int = TRIALS
+
+
+HARMONIC = ("--model", "harmonic", "--resume")
+PICTURES = ("*.npy", "*.png", "*.jpg")
+COMMANDS = {
+    "complete": Command(make_folders, HARMONIC, ("*",), PICTURES),
+    "rgbd": Command(make_recording, HARMONIC, ("*",), PICTURES),
+    "train": Command(make_training, (), ("last.safetensors", "frames.json"), ()),
+    "splat": Command(make_splat, ("--resume",), ("*.ply", "*.npy", "*.png"), ("*.ply",), LONG_TRIALS),
+    "scenes": Command(make_scenes, (), ("*.tar",), ("*.tar",), LONG_TRIALS),
+}
+
+
+def digest(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
+    """Contents of the files of these names; temporary ones, whose names start with a dot, do not count."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
+        for name in names
+        for path in sorted(folder.rglob(name))
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
 
@@ -104,29 +196,30 @@ def digest(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("ending", ["SIGKILL", "SIGTERM", "full disk"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_interrupted_run_resumes_to_the_same_files(tmp_path: Path, launcher: Launcher, name: str, ending: str) -> None:
-    command = [*COMMANDS[name](tmp_path), "--model", "harmonic", "--resume"]
+    command = COMMANDS[name]
+    arguments = [*command.make(tmp_path), *command.resume]
     started = time.monotonic()
-    code, text = launcher.run([*command, "-o", str(tmp_path / "whole")])
+    code, text = launcher.run([*arguments, "-o", str(tmp_path / "whole")])
     seconds = time.monotonic() - started
     assert code == 0, text
-    expected = digest(tmp_path / "whole")
+    expected = digest(tmp_path / "whole", command.equal)
+    assert expected
     largest = max(path.stat().st_size for path in (tmp_path / "whole").rglob("*") if path.is_file())
     rng = random.Random(f"{name} {ending}")
-    for trial in range(TRIALS):
+    for trial in range(command.trials):
         output = tmp_path / f"trial{trial}"
-        arguments = [*command, "-o", str(output)]
+        again = [*arguments, "-o", str(output)]
         if ending == "full disk":
-            code, text = launcher.run(arguments, rng.randrange(1, largest))
+            code, text = launcher.run(again, rng.randrange(1, largest))
             assert code != 0
             assert "Traceback" not in text, text
         else:
-            launcher.run(arguments, number=signal.Signals[ending], after=rng.uniform(0, seconds))
-        present = digest(output) if output.is_dir() else {}
-        finished = {path: sum_ for path, sum_ in present.items() if Path(path).suffix in (".npy", ".png", ".jpg")}
-        assert all(expected[path] == sum_ for path, sum_ in finished.items()), "a file was seen half-written"
-        code, text = launcher.run(arguments)
+            launcher.run(again, number=signal.Signals[ending], after=rng.uniform(0, seconds))
+        present = digest(output, command.final) if output.is_dir() else {}
+        assert present.items() <= expected.items(), "a file was seen half-written"
+        code, text = launcher.run(again)
         assert code == 0, text
-        assert digest(output) == expected
+        assert digest(output, command.equal) == expected
 
 
 @pytest.mark.parametrize("ros1", [True, False], ids=["ros1", "ros2"])

@@ -38,7 +38,7 @@ def test_cut_cloud_has_all_points_or_is_refused(tmp_path: Path, name: str) -> No
         assert len(points) == len(expected)
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".png", ".exr", ".pfm", ".tiff"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".png", ".exr", ".pfm", ".tiff", ".pgm"])
 def test_cut_depth_map_is_whole_or_refused(tmp_path: Path, suffix: str) -> None:
     [path] = TARGETS[f"depth{suffix}"].make(tmp_path)
     data, expected = path.read_bytes(), read_depth(path).depth

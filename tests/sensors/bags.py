@@ -114,8 +114,9 @@ def write_bag(
     offset: float = 0.01,  # seconds from image to scan
     links: Any = LINKS,
     with_cloud: bool = True,
-    depth: bool = False,
+    depth: bool | np.ndarray = False,  # or the millimetres of the depth images
     empty: bool = False,
+    lone_images: int = 0,  # more images, without scans
     compressed: tuple[str, bytes] | None = None,  # format and data of `compressedDepth` images
 ) -> Path:
     maker = Maker(ros1)
@@ -131,8 +132,8 @@ def write_bag(
         if with_cloud:
             points = np.zeros((4, 3)) if empty else lidar
             messages.append((stamp + 0.2, "/points", CLOUD, maker.cloud(stamp + offset, points)))
-        if depth:
-            flat = np.full((HEIGHT, WIDTH), 3000, np.uint16)
+        if depth is not False:
+            flat = np.full((HEIGHT, WIDTH), 3000, np.uint16) if depth is True else depth
             image = maker.image(stamp + offset, flat, "16UC1", "camera_optical")
             messages.append((stamp + 0.1, "/depth/image_rect_raw", IMAGE, image))
             messages.append((stamp + 0.1, "/depth/camera_info", INFO, maker.info(stamp)))
@@ -147,6 +148,8 @@ def write_bag(
                 (stamp + 0.1, "/depth/image_rect/compressedDepth", "sensor_msgs/msg/CompressedImage", packed)
             )
             messages.append((stamp + 0.1, "/depth/camera_info", INFO, maker.info(stamp)))
+    for i in range(lone_images):
+        messages.append((3.0 + i, "/camera/image_raw", IMAGE, maker.image(3.0 + i, pixels)))
     with writer:
         kinds = {topic: kind for _, topic, kind, _ in messages}
         connections = {

@@ -75,6 +75,48 @@ def colmap_model(
     return rec
 
 
+def rig_model(folder: Path, images: Path, points: npt.NDArray[np.float64]) -> None:
+    """A COLMAP model of a rig with two cameras, 0.2 apart, at three places, 0.1 apart; every image saw every point."""
+    import pycolmap
+
+    rec = pycolmap.Reconstruction()
+    rig = pycolmap.Rig(rig_id=1)
+    for number in (1, 2):
+        camera = pycolmap.Camera(
+            camera_id=number, model="PINHOLE", width=WIDTH, height=HEIGHT, params=[60.0, 60.0, WIDTH / 2, HEIGHT / 2]
+        )
+        rec.add_camera(camera)
+        if number == 1:
+            rig.add_ref_sensor(camera.sensor_id)
+        else:
+            rig.add_sensor(camera.sensor_id, pycolmap.Rigid3d(pycolmap.Rotation3d(), np.array([-0.2, 0, 0])))
+    rec.add_rig(rig)
+    for place in range(3):
+        pose = pycolmap.Rigid3d(pycolmap.Rotation3d(), np.array([-0.1 * place, 0, 0]))
+        frame = pycolmap.Frame(frame_id=place + 1, rig_id=1, rig_from_world=pose)
+        views = []
+        for number in (1, 2):
+            move = np.array([-0.1 * place - 0.2 * (number - 1), 0, 0])
+            keypoints = np.array([rec.cameras[number].img_from_cam(point + move) for point in points])
+            name = f"cam{number}/{place}.png"
+            view = pycolmap.Image(name=name, keypoints=keypoints, camera_id=number, image_id=2 * place + number)
+            view.frame_id = place + 1
+            frame.add_data_id(view.data_id)
+            views.append(view)
+            photo(images / name, seed=view.image_id)
+        rec.add_frame(frame)
+        for view in views:
+            rec.add_image(view)
+        rec.register_frame(place + 1)
+    for index, point in enumerate(points):
+        track = pycolmap.Track()
+        for image_id in range(1, 7):
+            track.add_element(image_id, index)
+        rec.add_point3D(point, track, np.array([10, 20, 30], dtype=np.uint8))
+    folder.mkdir(parents=True, exist_ok=True)
+    rec.write_binary(str(folder))
+
+
 def wall(rng: np.random.Generator, n: int, z: float, reach: float = 1.0) -> npt.NDArray[np.float64]:
     """Points on the plane z = const."""
     return np.concatenate([rng.uniform(-reach, reach, (n, 2)), np.full((n, 1), z)], axis=1)

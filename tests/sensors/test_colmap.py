@@ -9,7 +9,7 @@ from PIL import Image
 
 pycolmap = pytest.importorskip("pycolmap")
 
-from makers import HEIGHT, WIDTH, colmap_model, photo, wall  # noqa: E402
+from makers import HEIGHT, WIDTH, colmap_model, photo, rig_model, wall  # noqa: E402
 
 from omnidc.errors import FileError, InputError  # noqa: E402
 from omnidc.sensors.colmap import (  # noqa: E402
@@ -54,8 +54,11 @@ def test_filters_drop_short_tracks_and_large_errors(tmp_path: Path) -> None:
     points = wall(np.random.default_rng(1), 30, 3.0)
     seen = [ALL[:2]] * 10 + [ALL] * 20
     rec = colmap_model(tmp_path / "m", tmp_path / "i", points, seen)
+    for point in rec.points3D.values():
+        point.error = 99.0  # what is stored does not count
     for key in list(rec.points3D)[-5:]:
-        rec.points3D[key].error = 3.0
+        rec.points3D[key].xyz += [0.15, 0, 0]  # 3 pixels
+        rec.points3D[key].error = 0.0
     rec.write_binary(str(tmp_path / "m"))
     count = lambda filters: len(open_model(tmp_path / "m", tmp_path / "i", filters).points)  # noqa: E731
     assert count(Filters()) == 15
@@ -77,6 +80,12 @@ MODELS: list[tuple[str, list[float]]] = [
     ("RADIAL_FISHEYE", [60, 32, 24, -0.05, 0.01]),
     ("FOV", [60, 61, 32, 24, 0.5]),
     ("THIN_PRISM_FISHEYE", [60, 61, 32, 24, -0.05, 0.01, 0.001, 0.001, 0.0, 0.0, 0.0, 0.0]),
+    ("RAD_TAN_THIN_PRISM_FISHEYE", [60, 61, 32, 24, -0.05, 0.01, *[0.0] * 4, 0.001, 0.001, *[0.0] * 4]),
+    ("SIMPLE_DIVISION", [60, 32, 24, -0.1]),
+    ("DIVISION", [60, 61, 32, 24, -0.1]),
+    ("SIMPLE_FISHEYE", [60, 32, 24]),
+    ("FISHEYE", [60, 61, 32, 24]),
+    ("EUCM", [60, 61, 32, 24, 0.5, 1.0]),
 ]
 
 
@@ -254,6 +263,40 @@ def test_pinhole_model_dense_points_have_tracks_and_colors(tmp_path: Path) -> No
     place = next(e.point2D_idx for e in added.track.elements if e.image_id == image.image_id)
     K = image.camera.calibration_matrix()
     assert np.allclose(image.points2D[place].xy, K[:2, 2])  # straight ahead is the principal point
+
+
+def test_rig_images_have_poses_and_leave_the_model_alone(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(0), 30, 3.0, reach=0.5)
+    rig_model(tmp_path / "m", tmp_path / "i", points)
+    model = open_model(tmp_path / "m", tmp_path / "i")
+    assert model.names() == [f"cam{camera}/{frame}.png" for camera in (1, 2) for frame in range(3)]
+    frame = model.frame("cam2/1.png")
+    assert frame.pose is not None
+    assert np.allclose(frame.pose[:3, 3], [0.3, 0, 0])  # 0.1 of the frame, 0.2 of the camera on the rig
+    assert np.allclose(frame.measurements()[frame.measurements() > 0], 3.0)
+    names = ["cam1/0.png", "cam2/0.png", "cam2/2.png"]
+    write_pinhole_model(model, tmp_path / "out", names)
+    written = pycolmap.Reconstruction(str(tmp_path / "out"))
+    assert sorted(written.images[key].name for key in written.reg_image_ids()) == names
+    assert np.allclose(written.find_image_with_name("cam2/2.png").cam_from_world().translation, [-0.4, 0, 0])
+    assert {point.track.length() for point in written.points3D.values()} == {3}
+    assert written.compute_mean_reprojection_error() < 1e-6
+
+
+def test_exif_of_photos_is_not_followed_but_said(tmp_path: Path) -> None:
+    points = wall(np.random.default_rng(0), 30, 3.0, reach=0.5)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 30)
+    pixels = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "i/view0.png", exif=exif)
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    assert np.array_equal(frame.image, pixels)
+    assert "as stored, which COLMAP counts" in frame.pixels
+    Image.fromarray(np.rot90(pixels)).save(tmp_path / "i/view0.png", exif=exif)  # the model was made of viewed pixels
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    assert np.array_equal(frame.image, pixels)
+    assert "turned by 90° clockwise" in frame.pixels
 
 
 def test_pinhole_model_centered_has_its_axis_in_the_middle(tmp_path: Path) -> None:

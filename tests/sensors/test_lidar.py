@@ -32,6 +32,7 @@ def test_a_scan_becomes_metres_at_the_right_pixels(tmp_path: Path) -> None:
     assert frame.sparse is not None
     values = frame.sparse[frame.sparse > 0]
     assert len(values) > 100
+    assert frame.returns == 200  # of which some share a pixel
     assert np.allclose(values, 5.0)
     assert frame.unit == "m"
     with pytest.raises(InputError, match="nearer than 4 m"):
@@ -57,10 +58,10 @@ def test_distorted_images_are_undistorted_and_said_so(tmp_path: Path) -> None:
     photo(tmp_path / "a.png")
     bent = Calibration(K, AXES, distortion=np.array([-0.2, 0.05, 0.0, 0.0]))
     frame = lidar_frame(scan(tmp_path / "a.bin"), tmp_path / "a.png", bent)
-    assert "undistorted" in frame.notes[-1]
+    assert "undistorted" in frame.pixels
     assert not np.allclose(frame.intrinsics, K)
     round_lens = Calibration(K, AXES, distortion=np.array([-0.02, 0.0, 0.0, 0.0]), fisheye=True)
-    assert "undistorted" in lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", round_lens).notes[-1]
+    assert "undistorted" in lidar_frame(tmp_path / "a.bin", tmp_path / "a.png", round_lens).pixels
     with pytest.raises(InputError, match="fisheye camera has 4"):
         Calibration(K, AXES, distortion=np.ones(5), fisheye=True)
 

@@ -77,11 +77,32 @@ def test_a_missing_topic_is_named_with_those_that_are_there(tmp_path: Path) -> N
     path = bag(tmp_path, False, with_cloud=False)
     with pytest.raises(InputError, match=r"no PointCloud2 topic \(all topics: .*/camera/image_raw"):
         bag_source(path)
-    with pytest.raises(InputError, match=r"no image topic /nope; it has /camera/image_raw"):
+    with pytest.raises(InputError, match=r"no topic /nope \(its image topics: /camera/image_raw\).*--image-topic"):
         bag_source(path, BagOptions(image_topic="/nope"))
     both = write_bag(tmp_path / "b", False, depth=True)
-    with pytest.raises(InputError, match=r"no depth image topic /points"):
+    with pytest.raises(InputError, match=r"/points of the bag holds sensor_msgs/msg/PointCloud2, not the depth image"):
         bag_source(both, BagOptions(depth_topic="/points"))
+
+
+def test_bag_with_depth_only_names_the_option(tmp_path: Path) -> None:
+    path = bag(tmp_path, False, with_cloud=False, depth=True)
+    with pytest.raises(InputError, match="give --depth-topic /depth/image_rect_raw"):
+        bag_source(path)
+
+
+@BOTH
+def test_bag_depth_of_the_same_view_is_copied(tmp_path: Path, ros1: bool) -> None:
+    depth = (1000 + np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH) // WIDTH).astype(np.uint16)
+    source = bag_source(bag(tmp_path, ros1, depth=depth), BagOptions(depth_topic="/depth/image_rect_raw"))
+    frame = next(iter(source))
+    assert np.allclose(frame.measurements(), depth / 1000)
+    assert any("pixels are copied" in note for note in source.notes)
+
+
+def test_bag_unpaired_images_are_counted(tmp_path: Path) -> None:
+    source = bag_source(bag(tmp_path, False, lone_images=3))
+    assert len(source) == 2
+    assert any("3 of 5 images have no partner in /points" in note for note in source.notes)
 
 
 def test_time_stamps_too_far_apart_are_refused(tmp_path: Path) -> None:

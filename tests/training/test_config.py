@@ -146,7 +146,14 @@ def test_phases_override_key_by_key_and_share_the_steps() -> None:
     assert (first.optimizer.batch, first.optimizer.lr, first.loss.weights["l1_log"]) == (16, config.optimizer.lr, 2.0)
     assert first.loss.weights["gradient_l1"] == config.loss.weights["gradient_l1"]
     assert second.optimizer == config.optimizer
-    assert phase_configs(load_config("compact"))[0] == load_config("compact")
+    assert phase_configs(load_config("paper"))[0] == load_config("paper")
+
+
+def test_override_wins_over_phases_of_the_preset() -> None:
+    given = load_config("compact", None, ["data.sizes=[[96, 128]]", "loss.weights.l1_log=2.0"])
+    assert len(phase_configs(given)) > 1
+    assert all(phase.data.sizes == [[96, 128]] for phase in phase_configs(given))
+    assert len({str(phase.data.sizes) for phase in phase_configs(load_config("compact"))}) > 1
 
 
 @pytest.mark.parametrize(

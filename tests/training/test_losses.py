@@ -353,7 +353,7 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
     return Prediction(
         depth=leaves["depth"],
         depth_init=leaves["depth"] * 1.1,
-        scale=leaves["scale"] if scale else None,
+        laplace_scale=leaves["scale"] if scale else None,
         fields=Fields(gradients=(leaves["g0"], leaves["g1"]), weights=None, confidence=leaves["confidence"]),
         log_depth=torch.zeros(1),
         median=torch.ones(1),

@@ -29,7 +29,7 @@ def test_turntables_turn_and_are_written_as_sheet_or_animation(tmp_path: Path) -
         pictures = turntable(points, colors, steps=6, swing=swing, size=(60, 80))
         assert len(pictures) == 6
         assert all((picture < 255).any() for picture in pictures)
-        assert not np.array_equal(pictures[0], pictures[1])
+        assert len({picture.tobytes() for picture in pictures}) == 6
     write_turntable(tmp_path / "t.png", pictures)
     assert Image.open(tmp_path / "t.png").size == (3 * 80, 2 * 60)
     write_turntable(tmp_path / "t.gif", pictures)
@@ -55,8 +55,28 @@ def test_overlays_mark_what_they_should(tmp_path: Path) -> None:
     tinted = uncertainty_overlay(image, depth, uncertainty).astype(int)
     assert abs(tinted[5, 5, 0] - tinted[5, 5, 2]) <= 1
     assert tinted[5, 50, 0] > tinted[5, 50, 2] + 50
+    assert tinted.shape[0] > 40  # the legend
+    assert tinted.shape[1] == 60
+    none = uncertainty_overlay(image, np.zeros_like(depth), uncertainty).astype(int)
+    assert (np.ptp(none[:40], axis=2) <= 1).all()  # no depth, no tint
     grid = contact_sheet([image, image[:20, :30], image])
     assert grid.shape == (80, 120, 3)
     write_picture(tmp_path / "a.jpg", grid)
     with pytest.raises(FileError, match="suffix of a picture"):
         write_picture(tmp_path / "a.xyz", grid)
+
+
+def test_turntable_of_eight_steps_has_eight_distinct_views() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.uniform([-1, -1, 3], [1, 1, 4], (3000, 3))
+    pictures = turntable(points, rng.integers(0, 200, (3000, 3)).astype(np.uint8), size=(60, 80))
+    pairs = [(a, b) for k, a in enumerate(pictures) for b in pictures[:k]]
+    assert len(pictures) == 8
+    assert min((a != b).any(axis=2).mean() for a, b in pairs) > 0.1
+
+
+def test_legend_fits_pictures_of_any_width() -> None:
+    for width in (1, 7, 60, 4000):
+        depth = np.ones((5, width), np.float32)
+        picture = uncertainty_overlay(np.zeros((5, width, 3), np.uint8), depth, depth)
+        assert picture.shape[1] == width

@@ -80,9 +80,7 @@ class Stub:
         self.batches: list[int] = []
         self.started = threading.Event()
 
-    def complete_inputs(
-        self, inputs: Any, keep_input: str = "soft", max_long_side: Any = None, *, far: Any = None
-    ) -> Any:
+    def complete_frames(self, inputs: Any, options: Any) -> Any:
         from omnidc.errors import ConvergenceError
         from omnidc.pipeline import Completion
 

@@ -415,8 +415,8 @@ def test_cancellation_stops_a_running_network() -> None:
     """The worker notices between two layers, long before the network is through."""
     import torch
 
-    from omnidc.pipeline import make_frame
-    from omnidc.web.jobs import CancelledError, JobQueue, Run
+    from omnidc.pipeline import CompleteOptions, make_frame
+    from omnidc.web.jobs import CancelledError, JobQueue
     from omnidc.web.metrics import Metrics
 
     class Endless(torch.nn.Module):
@@ -437,13 +437,13 @@ def test_cancellation_stops_a_running_network() -> None:
         name = "endless"
         network = Endless()
 
-        def complete_inputs(self, inputs: Any, *options: Any, **more: Any) -> Any:
+        def complete_frames(self, inputs: Any, options: Any) -> Any:
             return self.network(torch.zeros(1))
 
     queue = JobQueue(Completer(), 4, 4, Metrics())
     queue.start()
     given = make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32))
-    job = queue.submit(given, Run())
+    job = queue.submit(given, CompleteOptions())
     assert Completer.network.running.wait(10)
     assert queue.place(job) == 0
     job.cancel()
@@ -477,7 +477,7 @@ def test_a_client_that_leaves_stops_the_running_network(server_of: Any, small: A
         name = "slow"
         network = Slow()
 
-        def complete_inputs(self, inputs: Any, *options: Any, **more: Any) -> Any:
+        def complete_frames(self, inputs: Any, options: Any) -> Any:
             self.network()
 
     completer = Completer()
@@ -574,7 +574,7 @@ from omnidc.web.settings import Settings
 class Slow:
     name = "slow"
 
-    def complete_inputs(self, inputs, *options, **more):
+    def complete_frames(self, inputs, options):
         print("running", flush=True)
         time.sleep(1)
         return [Completion(np.full_like(g.sparse, 7), None, g.sparse, g.sparse, g.image) for g in inputs]

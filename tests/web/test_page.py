@@ -19,6 +19,7 @@ httpx = pytest.importorskip("httpx")
 
 from omnidc.evaluation.baselines.interpolation import linear  # noqa: E402
 from omnidc.pipeline import Completion, make_frame  # noqa: E402
+from omnidc.web.app import STATIC  # noqa: E402
 from omnidc.web.view import assumed_camera, corrupt_points, interpolated  # noqa: E402
 
 
@@ -43,14 +44,9 @@ def test_the_page_loads_nothing_from_elsewhere(client_of: Any) -> None:
     client = client_of()
     page = client.get("/")
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    for path in (
-        "/",
-        "/static/app.js",
-        "/static/editor.js",
-        "/static/cloud.js",
-        "/static/colors.js",
-        "/static/style.css",
-    ):
+    files = [f"/static/{file.name}" for file in STATIC.iterdir() if file.suffix in (".js", ".css", ".html")]
+    assert len(files) > 8
+    for path in ("/", "/docs", *files):
         text = client.get(path).text
         assert "http://" not in text
         assert "https://" not in text
@@ -71,7 +67,7 @@ def test_a_result_can_be_seen_downloaded_and_forgotten(client_of: Any, room: Any
     path = f"/page/results/{done['result']}"
     view = unpack(client.get(f"{path}/view").content)
     assert (view["width"], view["height"], view["step"], view["points"]) == (320, 240, 1, 500)
-    assert view["assumed_camera"]
+    assert view["camera_source"] == "assumed"
     depth = np.load(io.BytesIO(client.get(f"{path}/depth.npy").content))
     np.testing.assert_array_equal(view["array_depth"].reshape(240, 320), depth)
     np.testing.assert_array_equal(depth, np.load(io.BytesIO(client.post("/v1/complete", files=room).content)))
@@ -83,6 +79,117 @@ def test_a_result_can_be_seen_downloaded_and_forgotten(client_of: Any, room: Any
     assert client.delete(path).status_code == 204
     assert client.get(f"{path}/view").status_code == 404
     assert client.get("/page/results/guess/depth.npy").status_code == 404
+
+
+def view_of_request(client: Any, **request: Any) -> tuple[dict[str, Any], str]:
+    """The view of a completed request, and the path of its result."""
+    path = f"/page/results/{complete(client, **request)[-1]['result']}"
+    return unpack(client.get(f"{path}/view").content), path
+
+
+def photo_with_exif(focal_35mm: int, turned: bool = False) -> bytes:
+    from PIL import Image
+
+    exif, stream = Image.Exif(), io.BytesIO()
+    exif.get_ifd(0x8769)[0xA405] = focal_35mm
+    exif[0x0112] = 6 if turned else 1
+    Image.new("RGB", (360, 240), (90, 60, 30)).save(stream, "JPEG", exif=exif)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_camera_comes_from_exif_where_nothing_is_typed(client_of: Any, turned: bool) -> None:
+    files, client = {"image": ("a.jpg", photo_with_exif(50, turned))}, client_of()
+    view, _ = view_of_request(client, files=files)
+    assert view["camera_source"] == "exif"
+    width, height = (240, 360) if turned else (360, 240)
+    np.testing.assert_allclose(view["camera"], [500, 500, (width - 1) / 2, (height - 1) / 2])
+    typed, _ = view_of_request(client, files=files, data={"field_of_view": "90"})
+    assert typed["camera_source"] == "typed"
+    np.testing.assert_allclose(typed["camera"][0], width / 2)
+    given, _ = view_of_request(client, files=files, data={"field_of_view": "90", "intrinsics": "300 301 120 110"})
+    assert given["camera"] == [300, 301, 120, 110]
+
+
+def test_intrinsics_that_are_no_camera_are_a_sentence(client_of: Any, room: Any) -> None:
+    for text in ("300", "300, 300, a, b", "0 0 0 0", "-300 300 160 120"):
+        answer = client_of().post("/page/complete", files=room, data={"intrinsics": text})
+        assert answer.status_code == 422, text
+        assert answer.json()["error"]
+
+
+def test_keep_input_hard_passes_through_all_points(client_of: Any, stub: Any, small: Any) -> None:
+    seen = []
+    stub.go.set()
+    complete_frames = stub.complete_frames
+    stub.complete_frames = lambda frames, options: seen.append(options.keep_input) or complete_frames(frames, options)
+    client, request = client_of(stub), small()
+    request["data"]["keep_input"] = "hard"
+    complete(client, **request)
+    assert seen == ["hard"]
+
+
+def test_downloads_hold_what_their_names_say(client_of: Any, stub: Any, small: Any) -> None:
+    from PIL import Image
+
+    stub.go.set()
+    client, request = client_of(stub), small()
+    request["data"]["intrinsics"] = "20, 20, 7.5, 5.5"
+    view, path = view_of_request(client, **request)
+
+    def file(name: str) -> io.BytesIO:
+        answer = client.get(f"{path}/{name}")
+        assert answer.status_code == 200, answer.text
+        assert f'filename="{name}"' in answer.headers["content-disposition"]
+        return io.BytesIO(answer.content)
+
+    np.testing.assert_array_equal(np.load(file("uncertainty.npy")), np.ones((12, 16), np.float32))
+    normals = np.load(file("normals.npy"))
+    np.testing.assert_allclose(normals, np.broadcast_to([0, 0, -1], normals.shape), atol=1e-6)  # a wall ahead
+    assert np.array(Image.open(file("normals.png")))[0, 0].tolist() == [128, 128, 255]
+    np.testing.assert_array_equal(view["array_normals"].reshape(12, 16, 3)[0, 0], [128, 128, 255])
+    assert np.array(Image.open(file("mask.png"))).tolist() == np.full((12, 16), 255).tolist()
+    assert Image.open(file("preview.jpg")).format == "JPEG"
+    for name in ("depth.exr", "uncertainty.exr"):
+        assert file(name).getvalue().startswith(b"v/1\x01")
+    for name in ("depth.exe", "other.npy", "..%2fsecret"):
+        assert client.get(f"{path}/{name}").status_code == 404
+
+
+def test_downloads_of_a_missing_uncertainty_are_a_sentence(client_of: Any, small: Any) -> None:
+    client = client_of()
+    _, path = view_of_request(client, **small())
+    answer = client.get(f"{path}/uncertainty.npy")
+    assert (answer.status_code, answer.json()["error"]) == (404, "The model harmonic gives no uncertainty.")
+
+
+def test_normals_in_bands_equal_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnidc.geometry.surface import depth_normals
+    from omnidc.web import view
+
+    rng = np.random.default_rng(0)
+    depth = rng.uniform(1, 2, (37, 20)).astype(np.float32)
+    depth[10:12, 5:9] = 0
+    camera = np.array([[30, 0, 9.0], [0, 31, 17], [0, 0, 1]])
+    monkeypatch.setattr(view, "BAND_ROWS", 8)
+    expected = np.where(depth[..., None] > 0, depth_normals(depth, camera), 0)
+    np.testing.assert_allclose(view.normal_map(depth, camera), expected, atol=1e-6)
+
+
+def test_examples_are_complete(client_of: Any) -> None:
+    client = client_of()
+    examples = client.get("/page/info").json()["examples"]
+    assert len({example["image"] for example in examples}) >= 6
+    for example in examples:
+        files = {
+            name: (example[name], client.get(f"/page/examples/{example[name]}").content) for name in ("image", "sparse")
+        }
+        data = {"depth_scale": example["depth_scale"] or "", "intrinsics": ", ".join(map(str, example["intrinsics"]))}
+        view, _ = view_of_request(client, files=files, data={**data, "unit": "m", "keep": example["keep"]})
+        assert example["keep"] == 0 or view["points"] >= 25
+        assert not [sentence for sentence in view["warnings"] if "--" in sentence]
+        assert 0.2 < view["camera"][0] / view["width"] < 4
+    assert client.get("/page/examples/index.json").status_code == 404
 
 
 def test_only_the_last_results_are_kept(client_of: Any, small: Any) -> None:
@@ -226,7 +333,7 @@ def test_page_behind_a_proxy_finds_everything(client_of: Any, room: Any, prefix:
 
 def test_page_words_name_no_options_of_the_command_line() -> None:
     from omnidc.errors import InputError
-    from omnidc.web.page import page_words
+    from omnidc.web.words import page_words
 
     with pytest.raises(InputError) as caught:
         make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((4, 4), np.float32))

@@ -117,6 +117,11 @@ def main() -> None:
             traceback.print_exc()
         typer.echo(f"omnidc: {error}", err=True)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        typer.echo('omnidc: This needs the package torch: install it with  pip install "omnidc[torch]".', err=True)
+        sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("omnidc: interrupted.", err=True)
         sys.exit(130)

@@ -28,7 +28,10 @@ def register(app: typer.Typer) -> None:
 
 def complete(
     image: Annotated[Path, typer.Argument(help="Photograph, or a folder of them.")],
-    sparse: Annotated[Path, typer.Argument(help="Sparse depth (npy, npz, 16-bit png, exr, pfm, tiff), or a folder.")],
+    sparse: Annotated[
+        Path,
+        typer.Argument(help="Sparse depth: npy, npz, 16-bit png, exr, pfm, tiff, csv …; or a folder."),
+    ],
     options: CompleteOptions,
     write: WriteOptions,
     run: RunOptions,
@@ -46,13 +49,19 @@ def complete(
     ] = "auto",
     intrinsics: Annotated[
         tuple[float, float, float, float] | None,
-        typer.Option(metavar="FX FY CX CY", help="Camera in pixels; needed for ply, glb and --ray-depth."),
+        typer.Option(metavar="FX FY CX CY", help="Camera in pixels, for clouds, meshes, exports and --ray-depth."),
     ] = None,
     camera: Annotated[Path | None, typer.Option(help="Camera from a file instead: txt, npy or json.")] = None,
     ray_depth: Annotated[bool, typer.Option("--ray-depth", help="The input is distance along the ray.")] = False,
     resize_sparse: Annotated[
         Resize | None, typer.Option(help="Move the points when the sparse map has another resolution.")
     ] = None,
+    disparity: Annotated[bool, typer.Option("--disparity", help="The input is disparity of a stereo pair.")] = False,
+    baseline: Annotated[float | None, typer.Option(help="With --disparity: metres between the cameras.")] = None,
+    focal: Annotated[float | None, typer.Option(help="With --disparity: pixels; default: FX of --intrinsics.")] = None,
+    disparity_offset: Annotated[
+        float, typer.Option(help="With --disparity: pixels between the principal points (Middlebury's doffs).")
+    ] = 0.0,
     confidence: Annotated[
         Path | None,
         typer.Option(help="Write the confidence maps here: npz (both) or a depth format (uncertainty); or a folder."),
@@ -66,8 +75,14 @@ def complete(
     from omnidc.pipeline.source import pair_frame, pair_source
 
     if is_remote([image, sparse, *(output or ())]):
-        scale = {"depth_scale": parse_depth_scale(depth_scale), "ray_depth": ray_depth}
-        source = url_source(image, sparse, _camera(intrinsics, camera), scale).every(run.frame_step)
+        matrix = _camera(intrinsics, camera)
+        scale: dict[str, Any] = {
+            "depth_scale": parse_depth_scale(depth_scale),
+            "ray_depth": ray_depth,
+            "disparity": _stereo(disparity, baseline, focal, disparity_offset, matrix),
+            "ignore_exif": run.ignore_exif,
+        }
+        source = url_source(image, sparse, matrix, scale).every(run.frame_step)
         sink = url_sink(output, write, run.name, options, run.resume)
         complete_all(source, sink, options, run, output=output[0] if output else Path(), engine=engine)
         return
@@ -93,6 +108,8 @@ def complete(
         "depth_scale": parse_depth_scale(depth_scale),
         "ray_depth": ray_depth,
         "resize_sparse": resize_sparse is not None,
+        "disparity": _stereo(disparity, baseline, focal, disparity_offset, matrix),
+        "ignore_exif": run.ignore_exif,
     }
     if many:
         source = pair_source(image, sparse, matrix, run.mask, **reading).every(run.frame_step)
@@ -107,13 +124,20 @@ def complete(
     written: list[Path] = []
     maps = None if many or confidence is None else confidence if confidence.suffix else confidence / "depth.npz"
     if files or maps is not None:
-        sinks.append(FileSink(files, write, maps))
+        sinks.append(FileSink(files, write, maps, typer.echo))
         written += [*files, *([] if maps is None else [maps])]
     if many and confidence is not None:
         sinks.append(MapsSink(confidence))
     if folder is not None:
         stored = FolderSink(
-            folder, write, run.name, options, resume=run.resume, notes=source.notes, announce=typer.echo
+            folder,
+            write,
+            run.name,
+            options,
+            resume=run.resume,
+            notes=source.notes,
+            reading=run.reading({**reading, "intrinsics": matrix}),
+            announce=typer.echo,
         )
         sinks.append(stored)
         written += [*([] if many else stored.paths("depth")), folder / METADATA]
@@ -160,7 +184,7 @@ def demo(
     frame = make_frame(folder / "room.jpg", folder / "room_sparse.npz", camera)
     frame = replace(frame, unit=Unit.METERS, unit_reason="metres, as the example says")
     describe(frame, typer.echo)
-    result = load_model(chosen.model, chosen.device).complete(frame)
+    result = load_model(chosen.model, chosen.device, chosen.runtime).complete(frame)
     for path in paths:
         result.save(path)
     gt_depth = read_depth(folder / "room_depth.png").depth
@@ -195,10 +219,12 @@ def info(file: Annotated[Path, typer.Argument(help="Image, depth file or checkpo
 def _describe_picture(file: Path) -> list[str]:
     """Depth where it can be depth, a photograph otherwise; the error of the likelier one when it is neither."""
     from omnidc.errors import InputError, OmnidcError
-    from omnidc.io.depth import CODECS, read_depth
+    from omnidc.io.depth import CODECS, is_disparity, read_depth
     from omnidc.io.images import SUFFIXES, read_image
 
     suffix = file.suffix.lower()
+    if is_disparity(file) and suffix in CODECS:
+        return ["disparity, going by its name; for depth give  omnidc complete … --disparity --baseline M --focal PX"]
     if suffix in CODECS:
         try:
             depth = read_depth(file)
@@ -263,6 +289,21 @@ def parse_depth_scale(text: str) -> float | None:
     if not 0 < value < float("inf"):
         raise ConfigError(f"--depth-scale is auto or a positive number (1000 for millimetres), not {text!r}.")
     return value
+
+
+def _stereo(disparity: bool, baseline: float | None, focal: float | None, offset: float, camera: Any) -> Any:
+    from omnidc.errors import ConfigError
+    from omnidc.geometry.stereo import Stereo
+
+    if not disparity:
+        if baseline is not None or focal is not None or offset:
+            raise ConfigError("--baseline, --focal and --disparity-offset are options of --disparity: give it, too.")
+        return None
+    if focal is None and camera is not None:
+        focal = float(camera[0, 0])
+    if baseline is None or focal is None:
+        raise ConfigError("--disparity needs --baseline METRES, and --focal PIXELS or --intrinsics FX FY CX CY.")
+    return Stereo(baseline, focal, offset)
 
 
 def _camera(intrinsics: tuple[float, float, float, float] | None, camera: Path | None) -> Any:

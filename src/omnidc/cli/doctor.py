@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnidc.io.calibration import Calibration
     from omnidc.pipeline.source import NamedCompleter
 
-SCANS = (".bin", ".pcd", ".ply", ".las", ".laz")
+SCANS = (".bin", ".pcd", ".ply", ".las", ".laz", ".xyz")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +46,9 @@ def doctor(
     resize_sparse: Annotated[
         Resize | None, typer.Option(help="Move the points when the sparse map has another resolution.")
     ] = None,
+    ignore_exif: Annotated[
+        bool, typer.Option("--ignore-exif", help="Take the photograph as stored; with --calib it always is.")
+    ] = False,
     folds: Annotated[int, typer.Option(help="How often a tenth of the points is hidden; 0 runs no network.")] = 5,
     speed: Annotated[
         float | None, typer.Option(help="Speed of the camera along its axis, m/s: time offsets are printed in ms.")
@@ -67,12 +70,21 @@ def doctor(
 
     _check_options(folds, calib, best, picture, write_calib)
     frame, scan, calibration = _read(
-        image, sparse, calib, columns, camera, intrinsics, depth_scale, ray_depth, resize_sparse is not None
+        image,
+        sparse,
+        calib,
+        columns,
+        camera,
+        intrinsics,
+        depth_scale,
+        ray_depth,
+        resize_sparse is not None,
+        ignore_exif,
     )
     if best is not None and best.suffix.lower() in (".ply", ".glb") and frame.intrinsics is None:
         raise InputError(f"Points ({best}) need the camera: give --intrinsics FX FY CX CY or --camera FILE.")
     describe(frame, lambda text, err=False: typer.echo(text, err=True))
-    completer = load_model(chosen.model, chosen.device) if folds else None
+    completer = load_model(chosen.model, chosen.device, chosen.runtime) if folds else None
     result = _diagnose(frame, completer, folds, scan, speed, quiet=as_json)
     typer.echo(json.dumps(diagnose.as_json(result), indent=2) if as_json else diagnose.as_text(result), nl=as_json)
     wrote = []
@@ -119,6 +131,7 @@ def _read(
     depth_scale: str,
     ray_depth: bool,
     resize_sparse: bool,
+    ignore_exif: bool,
 ) -> tuple[Frame, npt.NDArray[np.float64] | None, Calibration | None]:
     """Return the frame, and for a scan its points and its calibration."""
     from omnidc.errors import ConfigError
@@ -129,7 +142,8 @@ def _read(
         from omnidc.sensors.lidar import LidarOptions, lidar_frame
 
         calibration = read_calibration(calib)
-        return lidar_frame(sparse, image, calibration, LidarOptions(columns)), read_cloud(sparse, columns), calibration
+        options = LidarOptions(columns, ignore_exif=True)  # a corrected calibration is for the axes of the given one
+        return lidar_frame(sparse, image, calibration, options), read_cloud(sparse, columns), calibration
     if sparse.suffix.lower() in SCANS:
         raise ConfigError(f"{sparse} is a scan: give --calib FILE (KITTI text, or JSON/YAML, see docs/bridges.md).")
     from omnidc.pipeline import make_frame
@@ -141,6 +155,7 @@ def _read(
         depth_scale=parse_depth_scale(depth_scale),
         ray_depth=ray_depth,
         resize_sparse=resize_sparse,
+        ignore_exif=ignore_exif,
         name=image.stem,
     )
     return frame, None, None

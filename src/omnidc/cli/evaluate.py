@@ -44,7 +44,7 @@ def evaluate(
 ) -> None:
     """Score depth completion methods on a protocol and print its table, with what others have published."""
     from omnidc.errors import ConfigError
-    from omnidc.evaluation.catalogue import PROTOCOLS, find_protocol, find_table
+    from omnidc.evaluation.catalog import PROTOCOLS, find_protocol, find_table
 
     if published:
         from omnidc.evaluation.published import read_table, table_names

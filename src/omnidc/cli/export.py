@@ -23,7 +23,7 @@ def export(
     iterations: Annotated[int | None, typer.Option(help="Iterations of the solver; default: the model's.")] = None,
 ) -> None:
     """Export a model to ONNX: run it without torch, in the browser, or from other languages."""
-    from omnidc.deploy.onnx import ExportOptions, export_network
+    from omnidc.deploy.onnx import export_network
     from omnidc.errors import ConfigError
     from omnidc.pipeline import load
 
@@ -35,7 +35,5 @@ def export(
         if len(words) != 2 or not all(word.isdecimal() for word in words):
             raise ConfigError(f"--size is HEIGHTxWIDTH such as 480x640, not {size!r}.")
         fixed = (int(words[0]), int(words[1]))
-    report = export_network(
-        load(model or "compact", "cpu").network, output, iterations, ExportOptions(fixed, "torchscript")
-    )
+    report = export_network(load(model or "compact", "cpu").network, output, iterations, fixed)
     typer.echo(f"wrote {report.path}: {report.nodes} nodes, {report.megabytes:.1f} MB, in {report.seconds:.0f} s")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from omnidc.cli.models import DeviceOption, ModelOption, load_model
+from omnidc.cli.models import DeviceOption, ModelOption, RuntimeOption, load_model
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +37,7 @@ def live(
     timing: Annotated[Path | None, typer.Option(help="Write the time of each frame by stage here (json).")] = None,
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
 ) -> None:
     """Complete depth continuously; print frames per second, latency and the time by stage."""
     from omnidc.cli.complete import parse_depth_scale
@@ -55,7 +56,7 @@ def live(
     if depth_format not in ("npy", "png", "exr"):
         raise ConfigError(f"--depth-format is npy, png or exr, not {depth_format!r}.")
     options = CompleteOptions(max_long_side=max_long_side)
-    completer = load_model(model, device)
+    completer = load_model(model, device, runtime)
     outputs: list[LiveOutput] = [
         VideoOutput(path) if path.suffix else FolderOutput(path, depth_format) for path in output or ()
     ]

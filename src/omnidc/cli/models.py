@@ -11,10 +11,13 @@ if TYPE_CHECKING:
 
 MODEL_HELP = '"compact" (bundled), "harmonic" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
+RUNTIME_HELP = '"auto" (onnx for .onnx files), "torch" or "onnx".'
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
+RuntimeOption = Annotated[str, typer.Option(help=RUNTIME_HELP)]
 
-def load_model(model: str | None, device: str) -> DepthCompleter:
+
+def load_model(model: str | None, device: str, runtime: str = "auto") -> DepthCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 
@@ -25,4 +28,4 @@ def load_model(model: str | None, device: str) -> DepthCompleter:
             "(--model harmonic): smooth depth through the points, blind to the photograph.",
             err=True,
         )
-    return cast("DepthCompleter", load(name, device))  # an OnnxCompleter has the same calls
+    return cast("DepthCompleter", load(name, device, runtime))  # an OnnxCompleter has the same calls

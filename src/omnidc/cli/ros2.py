@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from omnidc.cli.models import DeviceOption, ModelOption, load_model
+from omnidc.cli.models import DeviceOption, ModelOption, RuntimeOption, load_model
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +34,7 @@ def ros2(
     frames: Annotated[int | None, typer.Option(help="Stop after so many frames.")] = None,
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
 ) -> None:
     """Complete depth on a ROS 2 graph, without a ROS installation: subscribe and publish over DDS."""
     from omnidc.errors import ConfigError
@@ -50,6 +51,6 @@ def ros2(
     given = os.environ.get("ROS_DOMAIN_ID", "0") if domain is None else str(domain)
     if not given.isdigit() or int(given) > 232:
         raise ConfigError(f"The DDS domain is a number from 0 to 232, not {given!r}; check ROS_DOMAIN_ID.")
-    node = DdsNode(load_model(model, device), topics, options, int(given))
+    node = DdsNode(load_model(model, device, runtime), topics, options, int(given))
     typer.echo(f"listening to {image} and {depth_topic or cloud} in domain {given}; publishing {output}/depth")
     node.spin(typer.echo, seconds, frames)

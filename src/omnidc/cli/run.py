@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from omnidc.cli.models import MODEL_HELP, load_model
+from omnidc.cli.models import MODEL_HELP, RUNTIME_HELP, load_model
 from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
-    from omnidc.pipeline.source import NamedCompleter
+    from omnidc.pipeline.source import Completer, NamedCompleter
 
 
 VERIFY_FOLDS = 2  # of --verify: each costs one more run of the network
@@ -28,6 +28,7 @@ class ModelOptions:
 
     model: str | None = field(default=None, metadata={"help": MODEL_HELP, "flags": ("--model", "-m")})
     device: str = field(default="auto", metadata={"help": '"auto", "cpu", "cuda", "cuda:1", "mps" …'})
+    runtime: Literal["auto", "torch", "onnx"] = field(default="auto", metadata={"help": RUNTIME_HELP})
 
     @property
     def name(self) -> str:
@@ -45,6 +46,9 @@ class RunOptions(ModelOptions):
         default=None,
         metadata={"help": "Folder of masks by COLMAP's names (NAME.jpg.png), or one for all images; black = ignored."},
     )
+    ignore_exif: bool = field(
+        default=False, metadata={"help": "Take photographs as stored instead of turning them as their EXIF tag says."}
+    )
     frame_step: int = field(default=1, metadata={"help": "Take every n-th frame."})
     resume: bool = field(default=False, metadata={"help": "Skip frames that are already done."})
     prior: str = field(
@@ -61,6 +65,32 @@ class RunOptions(ModelOptions):
         default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
     )
 
+    def reading(self, options: Any) -> dict[str, Any]:
+        """Return how the input is read, as JSON values: what a resumed run must not change."""
+        import json
+        from dataclasses import asdict, is_dataclass
+
+        table = asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
+        common = {"mask": self.mask, "ignore_exif": self.ignore_exif, "prior": self.prior, "weights": self.weights}
+        return dict(json.loads(json.dumps({**table, **common}, default=_as_json)))
+
+    @property
+    def weights(self) -> str:
+        """The start of a checkpoint's SHA-256, since two may have one name; empty for models without a file."""
+        import hashlib
+
+        path = Path(self.model or "")
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
+def _as_json(value: Any) -> Any:
+    """Return an array as lists, a record as a table, and a path as text."""
+    from dataclasses import asdict, is_dataclass
+
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
 
 def complete_all(
     source: FrameSource,
@@ -74,7 +104,6 @@ def complete_all(
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
     from omnidc.errors import ConfigError, InputError
-    from omnidc.pipeline.prior import prior_completer
     from omnidc.pipeline.source import complete_source
 
     for note in source.notes:
@@ -93,8 +122,12 @@ def complete_all(
     local = engine is None or engine.engine == "local"
     if not local and chosen.prior:
         raise ConfigError("--prior runs on this machine only: leave out --engine.")
-    model = load_model(chosen.model, chosen.device) if local or chosen.verify else None
-    completer = None if model is None else prior_completer(model, chosen.prior)
+    model = load_model(chosen.model, chosen.device, chosen.runtime) if local or chosen.verify else None
+    completer: Completer | None = model
+    if model is not None and chosen.prior:
+        from omnidc.pipeline.prior import prior_completer
+
+        completer = prior_completer(model, chosen.prior)
     printer = Printer(model if chosen.verify else None)
     try:
         if engine is not None and engine.engine == "ray":
@@ -107,6 +140,7 @@ def complete_all(
                 chosen.device,
                 complete,
                 engine.ray(),
+                runtime=chosen.runtime,
                 allow_empty=allow_empty,
                 listener=printer,
             )
@@ -133,6 +167,7 @@ class Printer(RunListener):
         self.doctor = doctor  # verifies each frame; None = none is verified
         self.bar: Any = None
         self.is_first = True  # of many frames the first is described, later ones where something is odd
+        self.pixels = {""}  # what was said of the pixels of earlier frames
 
     def begin(self, total: int, todo: int) -> None:
         from tqdm import tqdm
@@ -146,8 +181,9 @@ class Printer(RunListener):
             self.bar.write(text)
 
     def loaded(self, frame: Frame) -> None:
-        if self.is_first or frame.warnings:
+        if self.is_first or frame.warnings or frame.pixels not in self.pixels:
             describe(frame, self.say)
+        self.pixels.add(frame.pixels)
 
     def completed(self, frame: Frame, completion: Completion) -> None:
         new = completion.warnings[len(frame.warnings) :]
@@ -177,7 +213,7 @@ class Printer(RunListener):
 def describe(frame: Frame, say: Any) -> None:
     """Print the sanity line of a frame, what was done to it, and what is odd."""
     say(f"input {frame.name}: {frame.summary()}" if frame.name else f"input: {frame.summary()}")
-    for note in frame.notes:
+    for note in (*frame.notes, *((frame.pixels,) if frame.pixels else ())):
         say(f"  {note}")
     for warning in frame.warnings:
         say(f"warning: {warning}", err=True)

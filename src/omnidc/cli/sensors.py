@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,26 +36,54 @@ MaxInputDepth = Annotated[float | None, typer.Option(help="Ignore measurements f
 MaxTimeDiff = Annotated[float, typer.Option(help="Most seconds between an image and its depth.")]
 
 
-@dataclass(frozen=True)
-class ExportOptions:
-    """What else is written of a source with poses."""
+OriginalPixelsFlag = Annotated[
+    bool,
+    typer.Option("--original-pixels", help="Bring depth back to the camera's own pixels, with their distortion."),
+]
 
-    export: tuple[str, ...] = field(
-        default=(), metadata={"help": f"Folder for another tool (repeatable): {', '.join(EXPORTS)}."}
-    )
+
+@dataclass(frozen=True)
+class FusionOptions:
+    """What is made of all frames of a source with poses."""
+
     fuse: bool = field(default=False, metadata={"help": "One cloud of all frames, where at least two others agree."})
     fuse_tolerance: float = field(
         default=0.03, metadata={"help": "Relative difference of depth that counts as agreement."}
     )
+    mesh: bool = field(default=False, metadata={"help": "One mesh of all frames (TSDF), with voxels of --voxel."})
+
+
+@dataclass(frozen=True)
+class ColmapExports(FusionOptions):
+    """Folders for other tools, all of which can be made of a COLMAP model."""
+
+    export: tuple[str, ...] = field(
+        default=(), metadata={"help": f"Folder for another tool (repeatable): {', '.join(EXPORTS)}."}
+    )
 
     def __post_init__(self) -> None:
-        from omnidc.errors import ConfigError
+        object.__setattr__(self, "export", _export_names(self.export, EXPORTS))
 
-        names = [name.strip().lower() for entry in self.export for name in entry.split(",")]
-        for name in names:
-            if name not in EXPORTS:
-                raise ConfigError(f"--export {name} is not known: choose from {', '.join(EXPORTS)}.")
-        object.__setattr__(self, "export", tuple(names))
+
+@dataclass(frozen=True)
+class PosedExports(FusionOptions):
+    """Folders for other tools that need poses and no COLMAP model."""
+
+    export: tuple[str, ...] = field(default=(), metadata={"help": "Folder for another tool: nerfstudio."})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "export", _export_names(self.export, EXPORTS[:1]))
+
+
+def _export_names(given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    from omnidc.errors import ConfigError
+
+    names = tuple(name.strip().lower() for entry in given for name in entry.split(","))
+    for name in names:
+        if name not in known:
+            reason = "needs a COLMAP model" if name in EXPORTS else "is not known"
+            raise ConfigError(f"--export {name} {reason}: choose from {', '.join(known)}.")
+    return names
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +97,7 @@ def colmap(
     options: CompleteOptions,
     write: WriteOptions,
     run: RunOptions,
-    exports: ExportOptions,
+    exports: ColmapExports,
     output: Output = Path("omnidc_colmap"),
     min_track: Annotated[int, typer.Option(help="A point must be seen in this many images.")] = 3,
     max_error: Annotated[float, typer.Option(help="Largest mean reprojection error of a point, pixels.")] = 2.0,
@@ -90,6 +118,7 @@ def colmap(
     calib: Annotated[
         Path | None, typer.Option(help="With --run-sfm: known intrinsics of all photographs, JSON or YAML.")
     ] = None,
+    original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
@@ -108,7 +137,8 @@ def colmap(
         raise ConfigError(f"{given} is an option of --run-sfm; give both, or neither.")
     filters = Filters(min_track, max_error, observed_only, occlusion_window)
     model = open_model(model_folder, images, filters, run.mask)
-    _run(model.source(), output, options, write, run, allow_empty, exports, model)
+    reading = run.reading({**asdict(filters), "original_pixels": original_pixels})
+    _run(model.source(), output, options, write, run, allow_empty, reading, exports, model)
 
 
 def lidar(
@@ -123,6 +153,7 @@ def lidar(
     columns: Columns = None,
     occlusion_window: OcclusionWindow = None,
     max_input_depth: MaxInputDepth = None,
+    original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth from LiDAR scans and photographs; points that nearer things hide are dropped."""
@@ -131,7 +162,7 @@ def lidar(
     from omnidc.io.calibration import read_calibration
     from omnidc.sensors.lidar import LidarOptions, kitti_frames, lidar_frame, paired_frames
 
-    reading = LidarOptions(columns, occlusion_window, max_input_depth, run.mask)
+    reading = LidarOptions(columns, occlusion_window, max_input_depth, run.mask, run.ignore_exif)
     if image is None:
         if calib is not None:
             raise ConfigError("Give SCAN and IMAGE with --calib; a KITTI folder alone brings its own calibration.")
@@ -144,7 +175,9 @@ def lidar(
             source = paired_frames(scan, image, calibration, reading)
         else:
             source = LazyFrames({image.stem: partial(lidar_frame, scan, image, calibration, reading)})
-    _run(source, output, options, write, run, allow_empty)
+    where = {"calib": calib, "kitti_camera": kitti_camera, "original_pixels": original_pixels}
+    choices = run.reading({**asdict(reading), **where})
+    _run(source, output, options, write, run, allow_empty, choices)
 
 
 def radar(
@@ -160,6 +193,7 @@ def radar(
     azimuth: Annotated[float, typer.Option(help="Half width of a return, degrees.")] = 0.5,
     elevation: Annotated[float, typer.Option(help="Half height of a return, degrees.")] = 1.0,
     spacing: Annotated[int, typer.Option(help="Pixels between the samples of a return.")] = 8,
+    original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
@@ -171,8 +205,12 @@ def radar(
     if calib is None:
         raise ConfigError("A radar scan needs --calib FILE: KITTI text, or JSON/YAML with camera_from_radar.")
     calibration = read_calibration(calib, "radar", kitti_camera)
-    load = partial(radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, run.mask)
-    _run(LazyFrames({image.stem: load}), output, options, write, run, allow_empty)
+    load = partial(
+        radar_frame, scan, image, calibration, columns, azimuth, elevation, spacing, run.mask, run.ignore_exif
+    )
+    spread = {"azimuth": azimuth, "elevation": elevation, "spacing": spacing}
+    reading = run.reading({**spread, "calib": calib, "columns": columns, "original_pixels": original_pixels})
+    _run(LazyFrames({image.stem: load}), output, options, write, run, allow_empty, reading)
 
 
 def rgbd(
@@ -180,11 +218,19 @@ def rgbd(
     options: CompleteOptions,
     write: WriteOptions,
     run: RunOptions,
-    exports: ExportOptions,
+    exports: PosedExports,
     depth: Annotated[Path | None, typer.Argument(help="Depth file or folder, when not a recording.")] = None,
     output: Output = Path("omnidc_rgbd"),
     layout: Annotated[str | None, typer.Option(help="Layout of the recording; default: recognised.")] = None,
     calib: Calib = None,
+    intrinsics: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(metavar="FX FY CX CY", help="Camera in pixels, for clouds, meshes, exports and --ray-depth."),
+    ] = None,
+    poses: Annotated[
+        Path | None,
+        typer.Option(help="Trajectory: TUM text, transforms.json, 3x4 or 4x4 matrices per line, .log, or a folder."),
+    ] = None,
     confidence_maps: Annotated[Path | None, typer.Option(help="ARKit confidence file or folder.")] = None,
     min_confidence: Annotated[int, typer.Option(help="Least ARKit confidence (0, 1, 2) of a pixel.")] = 2,
     max_input_depth: MaxInputDepth = None,
@@ -192,19 +238,31 @@ def rgbd(
         str, typer.Option(help="What stored depth is divided by: auto, 1, 100, 256, 1000, 5000 …")
     ] = "auto",
     max_time_diff: MaxTimeDiff = 0.02,
+    original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Fill and clean the depth of RGB-D recordings: TUM, ScanNet, 7-Scenes, BOP, ARKit apps, RealSense, Azure."""
     from omnidc.cli.complete import parse_depth_scale
+    from omnidc.geometry.camera import check_intrinsics
     from omnidc.sensors.rgbd import RgbdOptions, open_pairs, open_recording
 
-    scale = parse_depth_scale(depth_scale)
-    reading = RgbdOptions(min_confidence, max_input_depth, write.keep_flying_pixels, scale, max_time_diff, run.mask)
+    reading = RgbdOptions(
+        min_confidence,
+        max_input_depth,
+        write.keep_flying_pixels,
+        parse_depth_scale(depth_scale),
+        max_time_diff,
+        run.mask,
+        run.ignore_exif,
+        None if intrinsics is None else check_intrinsics(intrinsics),
+        poses,
+    )
     if depth is None:
         source = open_recording(color, reading, layout, calib)
     else:
         source = open_pairs(color, depth, reading, calib, confidence_maps)
-    _run(source, output, options, write, run, allow_empty, exports)
+    choices = run.reading({**asdict(reading), "calib": calib, "original_pixels": original_pixels})
+    _run(source, output, options, write, run, allow_empty, choices, exports)
 
 
 def bag(
@@ -224,6 +282,7 @@ def bag(
     ] = None,
     depth_out_topic: Annotated[str, typer.Option(help="Topic of the written depth images.")] = "/omnidc/depth",
     occlusion_window: OcclusionWindow = None,
+    original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
@@ -250,7 +309,9 @@ def bag(
         return bag_sink(results, write_bag, depth_out_topic, source.frame_id, typer.echo)
 
     wrap = as_bag if write_bag is not None else None
-    _run(source, output, options, write, run, allow_empty, wrap=wrap)
+    topics = {"image_topic": image_topic, "cloud_topic": cloud_topic, "depth_topic": depth_topic, "calib": calib}
+    reading = run.reading({**topics, "occlusion_window": occlusion_window, "original_pixels": original_pixels})
+    _run(source, output, options, write, run, allow_empty, reading, wrap=wrap)
 
 
 def _run(
@@ -260,20 +321,29 @@ def _run(
     write: WriteOptions,
     run: RunOptions,
     allow_empty: bool,
-    exports: ExportOptions | None = None,
+    reading: dict[str, Any],  # how the input is read, for --resume
+    exports: ColmapExports | PosedExports | None = None,
     model: ColmapModel | None = None,
     wrap: Callable[[FolderSink | ExportSink], ExportSink] | None = None,  # one more sink around
 ) -> None:
     """Complete a source into a folder and its exports, or only draw its points."""
-    from omnidc.interop.sinks import export_sink, fusion_sink
+    from omnidc.interop.sinks import export_sink, fusion_sink, mesh_sink
+    from omnidc.pipeline.original import OriginalPixelsSink
     from omnidc.pipeline.sinks import METADATA, FolderSink, check_writable
 
     source = source.every(run.frame_step)
     if run.overlay is not None:
         draw_overlay(source, run.overlay)
         return
-    exports = exports or ExportOptions()
-    posed = bool(exports.export or exports.fuse)
+    exports = exports or PosedExports()
+    posed = bool(exports.export or exports.fuse or exports.mesh)
+    original = bool(reading["original_pixels"])
+    if original:
+        _check_pinhole(write, posed or wrap is not None)
+        brought = "results are brought back to the camera's own pixels, with their distortion (--original-pixels)"
+        source = replace(source, notes=(*source.notes, brought))
+    if posed:
+        _check_poses(source, exports)
     if posed or wrap is not None:
         write = write.adding("npy")  # the exports read the results back
     sink: FolderSink | ExportSink = FolderSink(
@@ -284,14 +354,45 @@ def _run(
         resume=run.resume,
         keep_images=posed,
         notes=source.notes,
+        reading=reading,
         announce=typer.echo,
     )
     for name in exports.export:
         sink = export_sink(sink, name, output / name, model, typer.echo)
     if exports.fuse:
         path = output / "fused.ply"
-        sink = fusion_sink(sink, path, exports.fuse_tolerance, write.keep_flying_pixels, typer.echo)
+        sink = fusion_sink(sink, path, exports.fuse_tolerance, write, typer.echo)
+    if exports.mesh:
+        sink = mesh_sink(sink, output / "mesh.ply", write.voxel, typer.echo)
     if wrap is not None:
         sink = wrap(sink)
     check_writable([output / METADATA])
-    complete_all(source, sink, options, run, output=output, allow_empty=allow_empty)
+    target = OriginalPixelsSink(sink) if original else sink
+    complete_all(source, target, options, run, output=output, allow_empty=allow_empty)
+
+
+def _check_pinhole(write: WriteOptions, exported: bool) -> None:
+    from omnidc.errors import ConfigError
+
+    if exported or write.needs_camera():
+        raise ConfigError(
+            "Clouds, meshes, exports and bags need a pinhole camera, which distorted pixels do not have: "
+            "leave out --original-pixels."
+        )
+
+
+def _check_poses(source: LazyFrames, exports: FusionOptions) -> None:
+    """Raise before the first frame where the last step could not work."""
+    from omnidc.errors import ConfigError
+
+    if source.posed is None:
+        return
+    count, least = len(source.posed.intersection(source.names)), 3 if exports.fuse else 2 if exports.mesh else 1
+    if count < least:
+        what = "--fuse" if exports.fuse else "--mesh" if exports.mesh else "--export"
+        if len(source.names) < least:
+            raise ConfigError(f"{what} needs {least} frames or more, not {len(source.names)}.")
+        raise ConfigError(
+            f"{what} needs {least} frames with a pose and a camera, but {count} of {len(source.names)} have both: "
+            "give --poses FILE, and --intrinsics FX FY CX CY or --calib FILE."
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidc.cli.models import DeviceOption
+from omnidc.cli.models import DeviceOption, RuntimeOption
 
 if TYPE_CHECKING:
     from omnidc.splatting.trainer import Trainer
@@ -65,6 +65,7 @@ def splat(
     seed: Annotated[int, typer.Option(help="Another seed is another run.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the output folder.")] = False,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
 ) -> None:
     """Train a Gaussian splat with depth supervision and measure it on held-out photographs. Ctrl-C stops; --resume."""
     import numpy as np
@@ -117,7 +118,7 @@ def splat(
         typer.echo(f"note: {note}")
     typer.echo(f"{len(train)} photographs for training, {len(test)} held out, {len(scene.cloud)} points")
 
-    source = _source(depth, device)
+    source = _source(depth, device, runtime)
     _check_settings(output / "run.json", settings, resume)
     with tqdm(total=len(train), unit="image", dynamic_ncols=True, disable=isinstance(source, str)) as bar:
         chosen = [scene.frames[k] for k in train]
@@ -179,7 +180,7 @@ def _check_settings(path: Path, settings: dict[str, Any], resume: bool) -> None:
         write_json(path, settings)
 
 
-def _source(depth: str, device: str) -> Any:
+def _source(depth: str, device: str, runtime: str) -> Any:
     """The source of depth that an option names: a word, a folder, or a completer."""
     from omnidc.errors import ConfigError
 
@@ -194,7 +195,7 @@ def _source(depth: str, device: str) -> Any:
         )
     from omnidc.cli.models import load_model
 
-    return load_model(depth, device)
+    return load_model(depth, device, runtime)
 
 
 def _with_sky(views: list[Any], folder: Path | None) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from omnidc.cli.models import DeviceOption, ModelOption, load_model
+from omnidc.cli.models import DeviceOption, ModelOption, RuntimeOption, load_model
 
 
 def register(app: typer.Typer) -> None:
@@ -30,14 +30,20 @@ AllowedHostOption = Annotated[
     list[str] | None, typer.Option(help="Host name to answer to, besides localhost; may be repeated.")
 ]
 RootPathOption = Annotated[str, typer.Option(help="Path under which a proxy shows this server, such as /depth.")]
+ApiKeyOption = Annotated[
+    str | None,
+    typer.Option(envvar="OMNIDC_API_KEY", help="Key that every request must carry; the page asks for it once."),
+]
 QueueOption = Annotated[int, typer.Option(help="Requests that may wait; the next one is answered with 429.")]
 
 
 def web(
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
     host: HostOption = "127.0.0.1",
     port: PortOption = 7860,
+    api_key: ApiKeyOption = None,
     max_megabytes: MegabytesOption = 128.0,
     max_megapixels: MegapixelsOption = 50.0,
     max_memory: MemoryOption = 0.0,
@@ -54,6 +60,7 @@ def web(
     settings = Settings(
         host=host,
         port=port,
+        api_key=api_key,
         max_bytes=int(max_megabytes * 2**20),
         max_pixels=int(max_megapixels * 1e6),
         max_memory=int(max_memory * 1e9),
@@ -62,17 +69,16 @@ def web(
         allowed_hosts=tuple(allowed_host or ()),
         root_path=root_path,
     )
-    run(lambda: load_model(model, device), settings, open_browser=browser)
+    run(lambda: load_model(model, device, runtime), settings, open_browser=browser)
 
 
 def serve(
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    runtime: RuntimeOption = "auto",
     host: HostOption = "127.0.0.1",
     port: PortOption = 7861,
-    api_key: Annotated[
-        str | None, typer.Option(envvar="OMNIDC_API_KEY", help="Key that every request must carry.")
-    ] = None,
+    api_key: ApiKeyOption = None,
     max_megabytes: MegabytesOption = 128.0,
     max_megapixels: MegapixelsOption = 50.0,
     max_memory: MemoryOption = 0.0,
@@ -100,4 +106,4 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()),
         root_path=root_path,
     )
-    run(lambda: load_model(model, device), settings)
+    run(lambda: load_model(model, device, runtime), settings)

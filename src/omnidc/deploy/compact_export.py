@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from omnidc.deploy.fixed_solver import integrate_fixed
-from omnidc.deploy.model_info import OUTPUTS, ModelInfo
+from omnidc.deploy.fixed_solver import Problem, prepare
+from omnidc.deploy.loop import run_iterations
+from omnidc.deploy.model_info import ModelInfo
 from omnidc.integrate import SolveInfo
 from omnidc.network.compact import SIZE_DIVISOR, CompactNetwork
 
@@ -15,19 +16,20 @@ class _FixedCompact(CompactNetwork):
     """The network with a fixed solver; the grid has SIZE_DIVISOR / cell as a divisor, which sets its coarsenings."""
 
     iterations: int
+    problem: Problem | None = None  # of the last run: `trace_step` needs one
 
     def _solve(
         self, gradients: tuple[Tensor, ...], mean: Tensor, total: Tensor, weights: tuple[Tensor, ...], start: Tensor
     ) -> tuple[Tensor, SolveInfo]:
         levels = (SIZE_DIVISOR // self.config.cell).bit_length() - 1
-        anchor = self.log_alpha.exp() * total
-        x, residual = integrate_fixed(gradients, mean, anchor, weights, start, self.iterations, levels)
+        self.problem = prepare(gradients, mean, self.log_alpha.exp() * total, weights, start, levels)
+        x, residual = self.problem.result(run_iterations(self.problem, self.iterations))
         done = torch.ones_like(residual)
         return x, SolveInfo(self.iterations * done, residual[None], done > 0, done > 0)
 
 
 class CompactExport(nn.Module):
-    """forward(image, sparse) → the tensors of `OUTPUTS`."""
+    """forward(image, sparse) → the tensors of `model_info.OUTPUTS`."""
 
     def __init__(self, network: CompactNetwork, iterations: int | None = None) -> None:
         super().__init__()
@@ -36,6 +38,8 @@ class CompactExport(nn.Module):
         self.network.load_state_dict(network.state_dict(), assign=True)
         self.network.iterations = iterations or network.config.iterations
         self.network.eval()
+        side = network.config.max_side
+        self.info = ModelInfo("compact", SIZE_DIVISOR, side, self.network.iterations, license="Apache-2.0")
 
     def forward(
         self,
@@ -43,13 +47,12 @@ class CompactExport(nn.Module):
         sparse: Tensor,  # [B, 1, H, W]
     ) -> tuple[Tensor, ...]:
         out = self.network(image, sparse)
-        assert out.scale is not None
+        assert out.laplace_scale is not None
         assert out.sky is not None
-        return out.depth, out.scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
+        return out.depth, out.laplace_scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
 
-
-def compact_export(network: CompactNetwork, iterations: int | None) -> tuple[nn.Module, ModelInfo, tuple[str, ...]]:
-    """Return what `export_onnx` needs."""
-    module = CompactExport(network, iterations)
-    info = ModelInfo("compact", SIZE_DIVISOR, network.config.max_side, module.network.iterations, license="Apache-2.0")
-    return module, info, OUTPUTS
+    def example_problem(self, image: Tensor, sparse: Tensor) -> Problem:
+        """Return the equations of an image."""
+        self(image, sparse)
+        assert self.network.problem is not None
+        return self.network.problem

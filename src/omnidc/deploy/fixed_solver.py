@@ -1,9 +1,12 @@
 """The integrator in a form that exports: a fixed number of iterations and grids, and no branch on a value.
 
 Multigrid-preconditioned conjugate gradients on the equations of `omnidc.integrate.energy`, with the same interpolation
-between grids as `omnidc.integrate.transfer`. Two things differ. Maps of edges keep the size of their grid, with 0 in
-the dropped column and row, so that every shift is one padding. And the coarsest grid gets Chebyshev sweeps instead of
-a dense inverse, which ONNX lacks.
+between grids as `omnidc.integrate.transfer`. Three things differ. Maps of edges keep the size of their grid, with 0 in
+the dropped column and row. Differences, their transposes and the way between two grids are convolutions with constant
+kernels: few nodes. And the coarsest grid gets Chebyshev sweeps instead of a dense inverse, which ONNX lacks.
+
+`prepare` makes everything that the iterations share, `iterate` is one of them. In the exported file `iterate` is the
+body of a loop (`omnidc.deploy.loop`), so that the file has one iteration, whatever their number.
 """
 
 from __future__ import annotations
@@ -22,219 +25,268 @@ SWEEPS = 12  # of the coarsest grid
 CONDITION = 200.0  # ratio of the eigenvalues between which these sweeps damp every error
 MAX_EIGENVALUE = 1.45  # of D⁻¹ A, D being the smoother's diagonal
 
+# Kernels as nested lists: a tracer takes these for constants.
+Kernel = list[list[list[list[float]]]]  # [outputs, inputs, rows, columns]
+GRADIENT: Kernel = [[[[0, 0], [-1, 1]]], [[[0, -1], [0, 1]]]]  # backward differences in x and y
+DIVERGENCE: Kernel = [[[[1, -1], [0, 0]], [[1, 0], [-1, 0]]]]  # their transposes
+DEGREE: Kernel = [[[[1, 1], [0, 0]], [[1, 0], [1, 0]]]]
+SPREAD: Kernel = [[[[0.25, 0.25], [0.25, 0.25]]]]
+
+
+def _one_hot(height: int, width: int, row: int, column: int) -> list[list[float]]:
+    return [[float((y, x) == (row, column)) for x in range(width)] for y in range(height)]
+
+
+# Of the 16 weights of the interpolation (`Grid.weights`): the pixel of its block that each belongs to, and the block,
+# of the 3 × 3 around, that it multiplies. The neighbors of a block's first row or column are those before it.
+_PIXELS = [(a, b) for _ in range(4) for a in (0, 1) for b in (0, 1)]
+_BLOCKS = [(2 * a if k in (2, 3) else 1, 2 * b if k in (1, 3) else 1) for k in range(4) for a in (0, 1) for b in (0, 1)]
+TO_PIXELS: Kernel = [[_one_hot(2, 2, *pixel)] for pixel in _PIXELS]
+FROM_BLOCKS: Kernel = [[_one_hot(3, 3, *block)] for block in _BLOCKS]
+TO_BLOCKS: Kernel = [[_one_hot(3, 3, 2 - row, 2 - column) for row, column in _BLOCKS]]
+
 
 def from_left(x: Tensor) -> Tensor:
     """x[i − 1] along the last axis, 0 at the border."""
     return F.pad(x, (1, -1))
 
 
-def from_right(x: Tensor) -> Tensor:
-    return F.pad(x, (-1, 1))
-
-
 def from_above(x: Tensor) -> Tensor:
     return F.pad(x, (0, 0, 1, -1))
 
 
-def from_below(x: Tensor) -> Tensor:
-    return F.pad(x, (0, 0, -1, 1))
+def gradient(x: Tensor) -> Tensor:  # [B, 1, h, w] → [B, 2, h, w]
+    """∇ x; column 0 of x and row 0 of y have no meaning, and no weight."""
+    return F.conv2d(F.pad(x, (1, 0, 1, 0)), x.new_tensor(GRADIENT))
 
 
-def components(maps: Tensor) -> tuple[Tensor, Tensor]:  # [B, 2, h, w]
-    """x and y."""
-    return maps[:, :1], maps[:, 1:]
-
-
-def divergence(fx: Tensor, fy: Tensor) -> Tensor:
+def divergence(flow: Tensor) -> Tensor:  # [B, 2, h, w], 0 in column 0 of x and row 0 of y → [B, 1, h, w]
     """∇ᵀ f."""
-    return fx - from_right(fx) + fy - from_below(fy)
-
-
-def spread(x: Tensor) -> Tensor:
-    """P₁ᵀ: each cell's value over its four pixels."""
-    return F.interpolate(x, scale_factor=2.0, mode="nearest") * 0.25
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A of one grid, and the weights of the interpolation from the next coarser one."""
-
-    anchor: Tensor  # [B, 1, h, w]
-    edges: tuple[Tensor, ...]  # per resolution [B, 2, h / 2^r, w / 2^r], 0 in column 0 of x and row 0 of y
-    smoother: Tensor  # [B, 1, h, w], inverse of the smoother's diagonal
-    own: Tensor  # [B, 1, h / 2, 2, w / 2, 2], and so are the next three
-    beside: Tensor
-    above: Tensor
-    across: Tensor
-
-    def apply(self, x: Tensor) -> Tensor:
-        """A x."""
-        return apply(self.anchor, self.edges, x)
-
-
-def apply(anchor: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
-    """A x = a x + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r x."""
-    pooled = [x]
-    for _ in edges[1:]:
-        pooled.append(F.avg_pool2d(pooled[-1], 2))
-    flow = _laplacian(pooled[-1], edges[-1])
-    for level in range(len(edges) - 2, -1, -1):
-        flow = spread(flow) + _laplacian(pooled[level], edges[level])
-    return anchor * x + flow
-
-
-def _laplacian(x: Tensor, edges: Tensor) -> Tensor:
-    wx, wy = components(edges)
-    return divergence(wx * (x - from_left(x)), wy * (x - from_above(x)))
+    return F.conv2d(F.pad(flow, (0, 1, 0, 1)), flow.new_tensor(DIVERGENCE))
 
 
 def degree(edges: Tensor) -> Tensor:
     """Sum of the weights of each cell's edges."""
-    wx, wy = components(edges)
-    return wx + from_right(wx) + wy + from_below(wy)
+    return F.conv2d(F.pad(edges, (0, 1, 0, 1)), edges.new_tensor(DEGREE))
 
 
-def _smoother(anchor: Tensor, edges: Sequence[Tensor]) -> Tensor:
-    """Inverse of `omnidc.integrate.multigrid.majorant`."""
-    pooled = torch.zeros_like(anchor)
+def spread(x: Tensor) -> Tensor:
+    """P₁ᵀ: each cell's value over its four pixels."""
+    return F.conv_transpose2d(x, x.new_tensor(SPREAD), stride=2)
+
+
+def spread_sum(maps: Sequence[Tensor]) -> Tensor:
+    """Σ_r P_rᵀ m_r."""
+    total = maps[-1]
+    for one in maps[-2::-1]:
+        total = spread(total) + one
+    return total
+
+
+def apply(data_weight: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
+    """A x = a x + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r x."""
+    pooled = [x]
+    for _ in edges[1:]:
+        pooled.append(F.avg_pool2d(pooled[-1], 2))
+    return data_weight * x + spread_sum([divergence(w * gradient(mean)) for w, mean in zip(edges, pooled)])
+
+
+def _smoother(data_weight: Tensor, edges: Sequence[Tensor]) -> Tensor:
+    """Inverse of `omnidc.integrate.multigrid.smoother_diagonal`."""
+    diagonal = (data_weight + degree(edges[0])) / JACOBI_DAMPING
     if len(edges) > 1:
-        rows = degree(edges[-1])
-        for level in range(len(edges) - 2, 0, -1):
-            rows = spread(rows) + degree(edges[level])
-        pooled = 2 * spread(rows)
-    return 1 / ((anchor + degree(edges[0])) / JACOBI_DAMPING + pooled).clamp_min(TINY)
+        diagonal = diagonal + 2 * spread(spread_sum([degree(w) for w in edges[1:]]))
+    return 1 / diagonal.clamp_min(TINY)
 
 
-def coarsen(anchor: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
-    """The grid, and anchor and edges of the one of half its size; height and width are even."""
-    batch, _, height, width = anchor.shape
-    wx, wy = components(edges[0])
-    x_share = _neighbor_share(wx, from_right(wx), anchor, -1)
-    y_share = _neighbor_share(wy, from_below(wy), anchor, -2)
+@dataclass(frozen=True)
+class Grid:
+    """A of one grid, its smoother, and the weights of the interpolation from the next coarser one."""
 
-    def blocks(weights: Tensor) -> Tensor:
-        return weights.reshape(batch, 1, height // 2, 2, width // 2, 2)
+    data_weight: Tensor  # [B, 1, h, w]
+    edges: tuple[Tensor, ...]  # per resolution [B, 2, h / 2^r, w / 2^r], 0 in column 0 of x and row 0 of y
+    smoother: Tensor  # [B, 1, h, w], inverse of the smoother's diagonal
+    # [B, 16, h / 2, w / 2]: of the own block, those beside, above and across; by sub-row and sub-column. The coarsest
+    # grid has None.
+    weights: Tensor | None
 
-    grid = Grid(
-        anchor,
-        edges,
-        _smoother(anchor, edges),
-        blocks((1 - x_share) * (1 - y_share)),
-        blocks(x_share * (1 - y_share)),
-        blocks((1 - x_share) * y_share),
-        blocks(x_share * y_share),
-    )
+    def apply(self, x: Tensor) -> Tensor:
+        """A x."""
+        return apply(self.data_weight, self.edges, x)
+
+    def tensors(self) -> list[Tensor]:
+        return [self.data_weight, self.smoother, *self.edges, *([] if self.weights is None else [self.weights])]
+
+
+def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
+    """The grid, and data weights and edges of the one of half its size; height and width are even."""
+    wx, wy = edges[0][:, :1], edges[0][:, 1:]
+    x_share = _neighbor_share(wx, F.pad(wx, (-1, 1)), data_weight, -1)
+    y_share = _neighbor_share(wy, F.pad(wy, (0, 0, -1, 1)), data_weight, -2)
+    x_own, y_own = 1 - x_share, 1 - y_share
+    weights = F.pixel_unshuffle(torch.cat([x_own * y_own, x_share * y_own, x_own * y_share, x_share * y_share], 1), 2)
+    grid = Grid(data_weight, edges, _smoother(data_weight, edges), weights)
     # The edge into an even column crosses to the block before it.
     cx = wx[..., ::2] * (1 - x_share[..., ::2] - from_left(x_share[..., 1::2]))
     cy = wy[..., ::2, :] * (1 - y_share[..., ::2, :] - from_above(y_share[..., 1::2, :]))
     finest = torch.cat([cx[..., ::2, :] + cx[..., 1::2, :], cy[..., ::2] + cy[..., 1::2]], dim=1)
     if len(edges) > 1:
         finest = finest + edges[1]
-    return grid, 4 * F.avg_pool2d(anchor, 2), (finest, *edges[2:])
+    return grid, 4 * F.avg_pool2d(data_weight, 2), (finest, *edges[2:])
 
 
-def _neighbor_share(before: Tensor, after: Tensor, anchor: Tensor, axis: int) -> Tensor:
+def _neighbor_share(before: Tensor, after: Tensor, data_weight: Tensor, axis: int) -> Tensor:
     """Share of the neighboring block in a pixel's interpolation; see `omnidc.integrate.transfer`."""
-    even = torch.arange(anchor.shape[axis], device=anchor.device) % 2 == 0
+    even = torch.arange(data_weight.shape[axis], device=data_weight.device) % 2 == 0
     even = even if axis == -1 else even[:, None]
     cross, inner = torch.where(even, before, after), torch.where(even, after, before)
-    return 0.5 * cross / (cross + inner + anchor).clamp_min(TINY)
+    return 0.5 * cross / (cross + inner + data_weight).clamp_min(TINY)
 
 
-def prolong(grid: Grid, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 2 H, 2 W]
-    batch, _, height, width = coarse.shape
-    up, down = from_above(coarse), from_below(coarse)
-    beside = torch.stack([from_left(coarse), from_right(coarse)], -1)
-    above = torch.stack([up, down], -2)
-    across = torch.stack([torch.stack([from_left(one), from_right(one)], -1) for one in (up, down)], -3)
-    fine = (
-        grid.own * coarse[:, :, :, None, :, None]
-        + grid.beside * beside[:, :, :, None]
-        + grid.above * above.reshape(batch, 1, height, 2, width, 1)
-        + grid.across * across
-    )
-    return fine.reshape(batch, 1, 2 * height, 2 * width)
+def prolong(weights: Tensor, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 2 H, 2 W]
+    blocks = F.conv2d(coarse, coarse.new_tensor(FROM_BLOCKS), padding=1)
+    return F.conv_transpose2d(weights * blocks, coarse.new_tensor(TO_PIXELS), stride=2)
 
 
-def restrict(grid: Grid, fine: Tensor) -> Tensor:  # the transpose of `prolong`
-    batch, _, height, width = fine.shape
-    r = fine.reshape(batch, 1, height // 2, 2, width // 2, 2)
-    beside, above, across = (grid.beside * r).sum(3), (grid.above * r).sum(5), grid.across * r
-    up = above[:, :, :, 0] + from_right(across[:, :, :, 0, :, 0]) + from_left(across[:, :, :, 0, :, 1])
-    down = above[:, :, :, 1] + from_right(across[:, :, :, 1, :, 0]) + from_left(across[:, :, :, 1, :, 1])
-    own = (grid.own * r).sum((3, 5))
-    return own + from_right(beside[..., 0]) + from_left(beside[..., 1]) + from_below(up) + from_above(down)
+def restrict(weights: Tensor, fine: Tensor) -> Tensor:  # the transpose of `prolong`
+    pixels = F.conv2d(fine, fine.new_tensor(TO_PIXELS), stride=2)
+    return F.conv2d(weights * pixels, fine.new_tensor(TO_BLOCKS), padding=1)
 
 
+@dataclass(frozen=True)
 class FixedMultigrid:
-    """M⁻¹ ≈ A⁻¹ by one symmetric V(1, 1)-cycle over `levels` + 1 grids."""
+    """M⁻¹ ≈ A⁻¹ by one symmetric V(1, 1)-cycle over the grids, finest first."""
 
-    def __init__(self, anchor: Tensor, edges: tuple[Tensor, ...], levels: int) -> None:
-        self.grids: list[Grid] = []
+    grids: tuple[Grid, ...]
+
+    @classmethod
+    def build(cls, data_weight: Tensor, edges: tuple[Tensor, ...], levels: int) -> FixedMultigrid:
+        """Coarsen `levels` times."""
+        grids = []
         for _ in range(levels):
-            grid, anchor, edges = coarsen(anchor, edges)
-            self.grids.append(grid)
-        self.anchor, self.edges = anchor, edges
-        self.smoother = _smoother(anchor, edges)
+            grid, data_weight, edges = coarsen(data_weight, edges)
+            grids.append(grid)
+        return cls((*grids, Grid(data_weight, edges, _smoother(data_weight, edges), None)))
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor for grid in self.grids for tensor in grid.tensors()]
+
+    @classmethod
+    def from_tensors(cls, tensors: Sequence[Tensor], levels: int, resolutions: int) -> FixedMultigrid:
+        """Inverse of `tensors`; each coarsening takes one of the resolutions away, down to one."""
+        rest = list(tensors)
+        grids = []
+        for level in range(levels + 1):
+            data_weight, smoother, *edges = (rest.pop(0) for _ in range(2 + max(resolutions - level, 1)))
+            grids.append(Grid(data_weight, tuple(edges), smoother, rest.pop(0) if level < levels else None))
+        return cls(tuple(grids))
 
     def __call__(self, b: Tensor, level: int = 0) -> Tensor:
-        if level == len(self.grids):
-            return self._chebyshev(b)
         grid = self.grids[level]
+        if grid.weights is None:
+            return _chebyshev(grid, b)
         x = grid.smoother * b
-        x = x + prolong(grid, self(restrict(grid, b - grid.apply(x)), level + 1))
+        x = x + prolong(grid.weights, self(restrict(grid.weights, b - grid.apply(x)), level + 1))
         return x + grid.smoother * (b - grid.apply(x))
 
-    def _chebyshev(self, b: Tensor) -> Tensor:
-        """A polynomial in D⁻¹ A, the same for every b: linear and symmetric, as conjugate gradients ask for."""
-        high, low = MAX_EIGENVALUE, MAX_EIGENVALUE / CONDITION
-        middle, half = (high + low) / 2, (high - low) / 2
-        rho = half / middle
-        step = self.smoother * b / middle
-        x = step
-        for _ in range(SWEEPS - 1):
-            following = 1 / (2 * middle / half - rho)
-            residual = b - apply(self.anchor, self.edges, x)
-            step = following * rho * step + 2 * following / half * (self.smoother * residual)
-            x, rho = x + step, following
-        return x
+
+def _chebyshev(grid: Grid, b: Tensor) -> Tensor:
+    """A polynomial in D⁻¹ A, the same for every b: linear and symmetric, as conjugate gradients ask for."""
+    high, low = MAX_EIGENVALUE, MAX_EIGENVALUE / CONDITION
+    middle, half = (high + low) / 2, (high - low) / 2
+    rho = half / middle
+    step = grid.smoother * b / middle
+    x = step
+    for _ in range(SWEEPS - 1):
+        following = 1 / (2 * middle / half - rho)
+        step = following * rho * step + 2 * following / half * (grid.smoother * (b - grid.apply(x)))
+        x, rho = x + step, following
+    return x
 
 
-def integrate_fixed(
-    gradients: Sequence[Tensor],  # R × [B, 2, h / 2^r, w / 2^r]
-    observed: Tensor,  # [B, 1, h, w]
-    anchor: Tensor,  # [B, 1, h, w] ≥ 0, weight of the measurements
-    weights: Sequence[Tensor],  # like `gradients`, ≥ 0
-    start: Tensor,  # [B, 1, h, w]
-    iterations: int,
-    levels: int,
-) -> tuple[Tensor, Tensor]:
-    """Return log depth [B, 1, h, w] and the relative residual [B]; 2^levels divides h and w, and levels ≥ R − 1."""
-    edges = tuple(torch.cat([F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))], 1) for w in weights)
-    flow = divergence(*components(edges[-1] * gradients[-1]))
-    for level in range(len(edges) - 2, -1, -1):
-        flow = spread(flow) + divergence(*components(edges[level] * gradients[level]))
-    mean_edge = edges[0].mean((1, 2, 3), keepdim=True) * 2
-    floating = (anchor.sum((1, 2, 3), keepdim=True) <= 1e-6 * mean_edge).to(anchor)
+@dataclass(frozen=True)
+class Iterate:
+    """What one iteration of conjugate gradients hands to the next."""
 
-    def project(r: Tensor) -> Tensor:
-        """Without measurements the solution has zero mean."""
-        return r - floating * r.mean((2, 3), keepdim=True)
+    x: Tensor  # [B, 1, h, w]
+    r: Tensor  # [B, 1, h, w], residual
+    p: Tensor  # [B, 1, h, w], direction; 0 before the first
+    rz: Tensor  # [B, 1, 1, 1], rᵀ M⁻¹ r; 1 before the first
 
-    b = project(anchor * observed + flow)
-    x = project(start)
-    r = project(b - apply(anchor, edges, x))
-    M = FixedMultigrid(anchor, edges, levels)
-    p, rz = torch.zeros_like(b), torch.ones_like(b[..., :1, :1])
-    for k in range(iterations):
-        z = project(M(r))
-        product = _dot(r, z)
-        p = z + (product / rz.clamp_min(TINY)) * p if k else z
-        Ap = apply(anchor, edges, p)
-        step = product / _dot(p, Ap).clamp_min(TINY)
-        x, r, rz = x + step * p, project(r - step * Ap), product
-    return project(x), (_dot(r, r) / _dot(b, b).clamp_min(TINY)).sqrt().flatten()
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.x, self.r, self.p, self.rz
+
+
+def iterate(
+    last: Iterate,
+    multigrid: FixedMultigrid,
+    floating: Tensor,  # [B, 1, 1, 1], 1 = the image has no measurements, 0 = it has
+) -> Iterate:
+    """One iteration."""
+    z = project(multigrid(last.r), floating)
+    rz = _dot(last.r, z)
+    p = z + rz / last.rz.clamp_min(TINY) * last.p
+    Ap = multigrid.grids[0].apply(p)
+    step = rz / _dot(p, Ap).clamp_min(TINY)
+    return Iterate(last.x + step * p, project(last.r - step * Ap, floating), p, rz)
+
+
+def project(r: Tensor, floating: Tensor) -> Tensor:
+    """Without measurements the solution has zero mean."""
+    return r - floating * r.mean((2, 3), keepdim=True)
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum((2, 3), keepdim=True)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A x = b, ready to iterate."""
+
+    b: Tensor  # [B, 1, h, w]
+    first: Iterate
+    multigrid: FixedMultigrid
+    floating: Tensor  # [B, 1, 1, 1]
+
+    def result(self, last: Iterate) -> tuple[Tensor, Tensor]:
+        """Log depth [B, 1, h, w] and the relative residual [B]."""
+        relative = (_dot(last.r, last.r) / _dot(self.b, self.b).clamp_min(TINY)).sqrt()
+        return project(last.x, self.floating), relative.flatten()
+
+
+def prepare(
+    gradients: Sequence[Tensor],  # R × [B, 2, h / 2^r, w / 2^r]
+    sparse_log_depth: Tensor,  # [B, 1, h, w]
+    data_weight: Tensor,  # [B, 1, h, w] ≥ 0, weight of the measurements
+    weights: Sequence[Tensor],  # like `gradients`, ≥ 0
+    warm_start: Tensor,  # [B, 1, h, w]
+    levels: int,
+) -> Problem:
+    """Build the equations and their grids; 2^levels divides h and w, and levels ≥ R − 1."""
+    edges = tuple(torch.cat([F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))], 1) for w in weights)
+    mean_edge = edges[0].mean((1, 2, 3), keepdim=True) * 2
+    floating = (data_weight.sum((1, 2, 3), keepdim=True) <= 1e-6 * mean_edge).to(data_weight)
+    flow = spread_sum([divergence(w * g) for w, g in zip(edges, gradients)])
+    b = project(data_weight * sparse_log_depth + flow, floating)
+    x = project(warm_start, floating)
+    r = project(b - apply(data_weight, edges, x), floating)
+    first = Iterate(x, r, torch.zeros_like(b), torch.ones_like(b[..., :1, :1]))
+    return Problem(b, first, FixedMultigrid.build(data_weight, edges, levels), floating)
+
+
+def integrate_fixed(
+    gradients: Sequence[Tensor],
+    sparse_log_depth: Tensor,
+    data_weight: Tensor,
+    weights: Sequence[Tensor],
+    warm_start: Tensor,
+    iterations: int,
+    levels: int,
+) -> tuple[Tensor, Tensor]:
+    """Return log depth [B, 1, h, w] and the relative residual [B]; arguments as in `prepare`."""
+    problem = prepare(gradients, sparse_log_depth, data_weight, weights, warm_start, levels)
+    state = problem.first
+    for _ in range(iterations):
+        state = iterate(state, problem.multigrid, problem.floating)
+    return problem.result(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnidc.errors import ConfigError, MissingExtraError
 
@@ -25,7 +25,7 @@ def default_model() -> str:
 
 
 def load(
-    name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime = "auto"
+    name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime | str = "auto"
 ) -> DepthCompleter | OnnxCompleter:
     """Load a model; the result has `complete`.
 
@@ -60,3 +60,23 @@ def load(
     from omnidc.pipeline import load as load_torch
 
     return load_torch(place, device)
+
+
+_LOADED: dict[tuple[str, str, str], DepthCompleter | OnnxCompleter] = {}
+
+
+def complete(
+    image: Any,
+    sparse: Any,
+    intrinsics: Any = None,
+    *,
+    model: str | Path = "compact",
+    device: str = "auto",
+    runtime: Runtime = "auto",
+    **options: Any,
+) -> Any:
+    """One line: load the model (once per process) and complete. Options as for `DepthCompleter.complete`."""
+    key = (str(model), device, runtime)
+    if key not in _LOADED:
+        _LOADED[key] = load(model, device, runtime)
+    return _LOADED[key].complete(image, sparse, intrinsics, **options)

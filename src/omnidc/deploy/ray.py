@@ -9,18 +9,20 @@ from __future__ import annotations
 import logging
 import math
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from omnidc.deploy.loading import Runtime, load
 from omnidc.deploy.ray_options import RayOptions
 from omnidc.errors import ConfigError, FileError, MissingExtraError, OmnidcError
 from omnidc.frame import FrameSource
 from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.sinks import Sink
-from omnidc.pipeline.source import RunReport, SinkError
+from omnidc.pipeline.source import Completer, RunReport, SinkError
 
 MAX_BLOCKS = 4096  # Ray keeps a record of each block
 
@@ -29,15 +31,18 @@ class CompletionActor:
     """One process of the pool: loads the model once, completes the frames of each batch."""
 
     def __init__(
-        self, source: FrameSource, model: str, device: str, options: CompleteOptions, threads: int, allow_empty: bool
+        self,
+        source: FrameSource,
+        load: Callable[[], Completer],
+        options: CompleteOptions,
+        threads: int,
+        allow_empty: bool,
     ) -> None:
         import os
 
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch is imported; Ray sets 1 for tasks only
-        from omnidc.deploy.loading import load
-
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # before a runtime is imported; Ray sets 1 for tasks only
         self.source, self.options, self.allow_empty = source, options, allow_empty
-        self.completer = load(model, device)
+        self.completer = load()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         rows = [pickle.dumps(self._complete(str(name))) for name in batch["name"]]
@@ -64,6 +69,7 @@ def complete_with_ray(
     options: CompleteOptions | None = None,
     ray_options: RayOptions | None = None,
     *,
+    runtime: Runtime = "auto",
     allow_empty: bool = True,
     listener: RunListener | None = None,
 ) -> RunReport:
@@ -82,12 +88,13 @@ def complete_with_ray(
         sink.close()
         return report
     started = _connect(ray, chosen)
+    loader = partial(load, model, device, runtime)
     try:
         for attempt in range(chosen.retries + 1):
             if attempt:
                 todo, report.failed = list(report.failed), {}
             last = attempt == chosen.retries
-            for name, result in _results(ray, todo, source, model, device, options, chosen, allow_empty):
+            for name, result in _results(ray, todo, source, loader, options, chosen, allow_empty):
                 _keep(name, result, sink, report, listener, last)
             if not report.failed:
                 break
@@ -121,8 +128,7 @@ def _results(
     ray: Any,
     names: list[str],
     source: FrameSource,
-    model: str,
-    device: str,
+    loader: Callable[[], Completer],
     options: CompleteOptions,
     chosen: RayOptions,
     allow_empty: bool,
@@ -135,7 +141,7 @@ def _results(
     threads = max(1, round(chosen.cpus_per_actor))
     completed = dataset.map_batches(
         CompletionActor,
-        fn_constructor_args=(source, model, device, options, threads, allow_empty),
+        fn_constructor_args=(source, loader, options, threads, allow_empty),
         compute=ray.data.ActorPoolStrategy(size=chosen.actors),
         batch_size=chosen.batch_size,
         num_cpus=chosen.cpus_per_actor,

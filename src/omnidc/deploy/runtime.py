@@ -6,21 +6,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from omnidc.deploy.model_info import INPUTS, ModelInfo
-from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, InputError, MissingExtraError
+from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, MissingExtraError
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
+from omnidc.pipeline.base import BaseCompleter
 from omnidc.pipeline.completion import Completion
-from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.enlarge import enlarge, enlarge_depth
 from omnidc.pipeline.maps import FloatMap, Maps, working_size
 from omnidc.pipeline.options import CompleteOptions
-from omnidc.pipeline.prepare import make_frame
 
 FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
@@ -37,7 +36,7 @@ class Outputs:
     residual: float | None
 
 
-class OnnxCompleter:
+class OnnxCompleter(BaseCompleter):
     """Completes depth with an exported model; the same calls as `DepthCompleter`."""
 
     def __init__(self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None) -> None:
@@ -50,8 +49,7 @@ class OnnxCompleter:
             raise FileError(f"There is no model at {file}; make one with  omnidc export -o {file.name}.")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        if threads is not None:
-            options.intra_op_num_threads = threads
+        options.intra_op_num_threads = threads or _threads_of_environment()
         providers = _providers(device, onnxruntime.get_available_providers())
         try:
             self.session = onnxruntime.InferenceSession(str(file), options, providers=providers)
@@ -60,7 +58,7 @@ class OnnxCompleter:
             raise CheckpointError(f"{file} is not a readable ONNX model ({reason}): export it again.") from error
         meta = self.session.get_modelmeta()
         self.info = ModelInfo.from_metadata(meta.custom_metadata_map, str(file))
-        self.name = file.name
+        self.path, self.name = file, file.name
         given = {each.name: each.shape for each in self.session.get_inputs()}
         if set(given) != set(INPUTS):
             raise CheckpointError(
@@ -69,22 +67,6 @@ class OnnxCompleter:
         height, width = given["image"][2:]
         self.fixed_size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
         self.outputs = [each.name for each in self.session.get_outputs()]
-
-    def complete(self, image: Any, sparse: Any = None, intrinsics: Any = None, **keywords: Any) -> Any:
-        """Complete one view into a `Completion`, or lists of views into a list of them.
-
-        `complete(frame, options)` takes a `Frame` and `CompleteOptions`; `complete(image, sparse, intrinsics)` paths or
-        arrays, with the fields of `CompleteOptions` and the keywords of `make_frame` as keywords.
-        """
-        if isinstance(image, Frame):
-            return self._complete_frame(image, sparse or CompleteOptions())
-        options, reading = CompleteOptions.split_keywords(keywords)
-        if not isinstance(image, list | tuple):
-            return self._complete_frame(make_frame(image, sparse, intrinsics, **reading), options)
-        if not isinstance(sparse, list | tuple) or len(sparse) != len(image):
-            raise InputError("A list of images needs a list of as many sparse maps.")
-        frames = [make_frame(*one, intrinsics, **reading) for one in zip(image, sparse)]
-        return self.complete_frames(frames, options)
 
     def complete_frames(self, frames: Sequence[Frame], options: CompleteOptions | None = None) -> list[Completion]:
         """Complete several frames, one after the other."""
@@ -178,6 +160,12 @@ def _confidence(
         x = ((columns + 0.5) * size[1] / sparse.shape[1]).astype(int)
         result[rows, columns] = confidence[y, x]
     return result
+
+
+def _threads_of_environment() -> int:
+    """OMP_NUM_THREADS, as for torch; 0 = one thread for each core."""
+    word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(word) if word.isdecimal() else 0
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str]:

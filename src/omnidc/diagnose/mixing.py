@@ -61,7 +61,8 @@ def fit_mixture(points: HiddenPoints) -> Mixture:
         if count and np.isin(size, groups[-1]).sum() >= MIN_BIN:
             groups.append([])
     if len(groups) > 1:
-        groups[-2] += groups.pop()
+        rest = groups.pop()
+        groups[-1] += rest
     parts = [points.take(np.isin(size, group)) for group in groups]
     gaps = [float(np.exp(np.log(np.maximum(part.gap, 0.5)).mean())) for part in parts]
     return Mixture(np.array(gaps), np.array([_best_weight(part) for part in parts]))

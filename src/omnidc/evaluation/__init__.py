@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnidc.evaluation.catalogue import PROTOCOLS
+from omnidc.evaluation.catalog import PROTOCOLS
 from omnidc.evaluation.metrics import depth_metrics
 from omnidc.evaluation.protocols import EvaluationProtocol
 from omnidc.evaluation.runner import Results, evaluate

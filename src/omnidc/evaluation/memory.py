@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 STATM = Path("/proc/self/statm")
-INTERVAL = 0.002  # seconds between two looks
+INTERVAL = 0.002  # seconds between two samples
 
 
 def resident() -> int:
@@ -21,7 +21,7 @@ class PeakMemory:
     """`with PeakMemory() as peak: …; peak.gigabytes` is the most memory the block took on top of what was there.
 
     With a GPU: all that torch had allocated there at its peak, weights included, as papers report it. Without: the
-    growth of resident memory, seen every 2 ms (so a shorter spike is missed); NaN where the system has no /proc.
+    growth of resident memory, sampled every 2 ms (a shorter spike is missed); NaN where the system has no /proc.
     """
 
     def __enter__(self) -> PeakMemory:
@@ -34,11 +34,11 @@ class PeakMemory:
         elif STATM.is_file():
             self.start = self.highest = resident()
             self.stop = threading.Event()
-            self.thread = threading.Thread(target=self._watch, daemon=True)
+            self.thread = threading.Thread(target=self._sample, daemon=True)
             self.thread.start()
         return self
 
-    def _watch(self) -> None:
+    def _sample(self) -> None:
         while not self.stop.wait(INTERVAL):
             self.highest = max(self.highest, resident())
 

@@ -33,7 +33,7 @@ DELTAS: Mapping[str, float] = {
 }
 INTERVALS = (50, 80, 95)  # percent of the Laplace distribution
 
-# Name for people, and whether less is better; the order is that of the columns of a report.
+# Label and the direction of better scores; the order is that of the columns of a report.
 LABELS: Mapping[str, tuple[str, str]] = {
     "rel": ("REL", "↓"),
     "rmse_median": ("RMSE/median", "↓"),
@@ -74,13 +74,14 @@ OLD_NAMES: Mapping[str, str] = {
 
 TRUTH_FLOOR = 1e-4
 EDGE_BAND = 5.0  # pixels
-EDGE_MIN_DENSITY = 0.2  # a truth sparser than this does not show where its edges are
-BOUNDARY_RATIOS = np.linspace(1.05, 1.25, 10)  # depth ratios of neighbours that make a boundary, as in Depth Pro
+EDGE_MIN_DENSITY = 0.2  # share of known pixels; edges of a sparser truth cannot be located
+BOUNDARY_RATIOS = np.linspace(1.05, 1.25, 10)  # depth ratios of neighbors that form a boundary, as in Depth Pro
+TINY = 1e-12  # keeps 0 / 0 at 0
 
 
 def known_pixels(truth: Array, mask: Mask | None = None) -> Mask:
-    """Pixels that can be scored: the truth is known there, and `mask` (when given) holds."""
-    known = truth > TRUTH_FLOOR
+    """Pixels that can be scored: the truth is known and finite there, and `mask` (when given) holds."""
+    known = (truth > TRUTH_FLOOR) & np.isfinite(truth)
     return known if mask is None else known & mask
 
 
@@ -156,45 +157,49 @@ def edge_rel(prediction: Array, truth: Array, mask: Mask | None = None, band: Ma
 
 
 def boundary_f1(prediction: Array, truth: Array, mask: Mask | None = None) -> float:
-    """Scale-invariant boundary F1 of the Depth Pro paper (Bochkovskii et al. 2024), in [0, 1].
+    """Scale-invariant boundary F1 of Depth Pro (Bochkovskii et al. 2024; apple/ml-depth-pro at 9efe5c1), in [0, 1].
 
-    Neighbours i, j form a boundary at ratio t where d_j / d_i > t. Precision and recall are taken over all pairs of
-    the four directions (the authors' code takes their mean over the directions); F1 is averaged over
-    `BOUNDARY_RATIOS` with weights proportional to t. Only pairs with a known truth on both sides count, and an
-    unusable prediction forms no boundary. NaN when the truth has no boundary, or is too sparse to show any.
+    A boundary at ratio t lies between neighbors i, j where d_j / d_i > t. Precision and recall are means over the four
+    directions, a direction without a boundary counting 0; F1 is averaged over `BOUNDARY_RATIOS` with weights
+    proportional to t. Unlike the published code, only pairs with a known truth on both sides count, an unusable
+    prediction forms no boundary, and a truth without a boundary, or too sparse to have one, gives NaN instead of 0.
     """
     known = known_pixels(truth, mask)
     if known.mean() < EDGE_MIN_DENSITY:
         return math.nan
     p = np.asarray(prediction, np.float64)
     log_prediction = np.log(np.where(np.isfinite(p) & (p > 0), p, np.nan))
-    predicted, true = (_steps(log, known) for log in (log_prediction, np.log(np.where(known, truth, 1.0))))
-    if not (true > math.log(BOUNDARY_RATIOS[0])).any():
+    predicted, true = (_log_steps(log, known) for log in (log_prediction, np.log(np.where(known, truth, 1.0))))
+    limits = np.log(BOUNDARY_RATIOS)
+    if not any((step > limits[0]).any() for step in true):
         return math.nan
     scores = []
-    for limit in np.log(BOUNDARY_RATIOS):
-        found, real = predicted > limit, true > limit
-        scores.append(2 * int(np.sum(found & real)) / max(int(np.sum(found)) + int(np.sum(real)), 1))
+    for limit in limits:
+        found, real = [step > limit for step in predicted], [step > limit for step in true]
+        hits = [np.sum(f & r) for f, r in zip(found, real)]
+        precision = np.mean([hit / max(np.sum(f), 1) for hit, f in zip(hits, found)])
+        recall = np.mean([hit / max(np.sum(r), 1) for hit, r in zip(hits, real)])
+        scores.append(2 * precision * recall / max(precision + recall, TINY))
     return float(np.average(scores, weights=BOUNDARY_RATIOS))
 
 
-def _steps(log_depth: Array, known: Mask) -> Array:
-    """ln d_j − ln d_i over all pairs of known neighbours in the four directions, in a fixed order: [N]."""
-    parts = []
+def _log_steps(log_depth: Array, known: Mask) -> list[Array]:
+    """ln d_j − ln d_i over the pairs of known neighbors, one array [N] for each of the four directions."""
+    steps = []
     for axis in (0, 1):
         pair = np.delete(known, 0, axis) & np.delete(known, -1, axis)
         step = np.diff(log_depth, axis=axis)[pair]
-        parts += [step, -step]
-    return np.concatenate(parts)
+        steps += [step, -step]
+    return steps
 
 
 def rel_at_input(
     prediction: Array,  # [H, W]
     sparse: Array,  # [H, W], 0 = no measurement
-    noise: Mask | None = None,  # [H, W], measurements known to be wrong: left out
+    outlier_mask: Mask | None = None,  # [H, W], measurements known to be wrong: left out
 ) -> float:
-    """Mean |prediction − measurement| / measurement over the measured pixels: are the user's points kept?"""
-    measured = sparse > 0 if noise is None else (sparse > 0) & ~noise
+    """Mean |prediction − measurement| / measurement over the measured pixels; 0 where points are kept exactly."""
+    measured = sparse > 0 if outlier_mask is None else (sparse > 0) & ~outlier_mask
     return depth_metrics(prediction, sparse, measured)["rel"]
 
 

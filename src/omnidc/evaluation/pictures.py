@@ -16,12 +16,12 @@ from omnidc.io.files import atomic_path
 
 PANELS = ("photograph", "points", "prediction", "truth", "error")
 PANEL_WIDTH = 256
-ERROR_FULL = 0.25  # relative error that gets the brightest colour
+ERROR_FULL = 0.25  # relative error of the brightest color
 
 Rgb = npt.NDArray[np.uint8]
 
 
-def colour(
+def colorize(
     value: npt.NDArray[np.floating],  # [H, W] in [0, 1]
     shown: npt.NDArray[np.bool_],  # [H, W], the rest is dark grey
     scheme: int,
@@ -33,16 +33,16 @@ def colour(
 
 
 def strip(sample: Sample, prediction: npt.NDArray[np.floating]) -> Rgb:
-    """The five panels side by side. Depths share one colour scale: log depth between the truth's 2nd and 98th
+    """The five panels side by side. Depths share one color scale: log depth between the truth's 2nd and 98th
     percentile (near is red); errors are relative, 0 to 25 %."""
     known = known_pixels(sample.truth)
     reference = sample.truth[known] if known.any() else sample.sparse[sample.sparse > 0]
     low, high = np.log(np.percentile(reference, [2, 98]).astype(np.float64))
 
-    def depth_colour(depth: npt.NDArray[np.floating], shown: npt.NDArray[np.bool_]) -> Rgb:
+    def colorize_depth(depth: npt.NDArray[np.floating], shown: npt.NDArray[np.bool_]) -> Rgb:
         usable = shown & np.isfinite(depth) & (depth > 0)
         log_depth = np.log(np.where(usable, depth, 1.0).astype(np.float64))
-        return colour((high - log_depth) / max(high - low, 1e-6), usable, cv2.COLORMAP_TURBO)
+        return colorize((high - log_depth) / max(high - low, 1e-6), usable, cv2.COLORMAP_TURBO)
 
     height, width = sample.truth.shape
     scale = PANEL_WIDTH / width
@@ -53,10 +53,10 @@ def strip(sample: Sample, prediction: npt.NDArray[np.floating]) -> Rgb:
     scored = known if sample.scored is None else known & sample.scored
     panels = (
         sample.image,
-        depth_colour(points, points > 0),
-        depth_colour(np.asarray(prediction), np.ones_like(known)),
-        depth_colour(sample.truth, known),
-        colour(error, scored, cv2.COLORMAP_INFERNO),
+        colorize_depth(points, points > 0),
+        colorize_depth(np.asarray(prediction), np.ones_like(known)),
+        colorize_depth(sample.truth, known),
+        colorize(error, scored, cv2.COLORMAP_INFERNO),
     )
     size_out = (PANEL_WIDTH, max(1, round(height * scale)))
     return np.concatenate([cv2.resize(p, size_out, interpolation=cv2.INTER_AREA) for p in panels], axis=1)

@@ -1,6 +1,6 @@
 """Protocols: which frames, which sparse inputs, which scores, and what others have published for them.
 
-`PROTOCOLS` is the list; `paper.py` holds the tables of the paper, `real.py` the photographs that decide.
+`catalog.PROTOCOLS` lists them; `paper.py` holds the tables of the paper, `real.py` the development photographs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from omnidc.evaluation.sample import FrameRef
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a number was read: a word for the head of a column, and what a reader needs to find it."""
+class Citation:
+    """Where a number was read: a word for the head of a column, and the place in full."""
 
     short: str
-    citation: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Published:
 
     method: str
     values: Mapping[str, Mapping[str, float]]
-    source: Source
+    source: Citation
     in_domain: frozenset[str] = frozenset()  # patterns whose data set the method was trained on
     notes: tuple[str, ...] = ()
     reference: bool = False  # what a run of the released model should reproduce; else a baseline
@@ -65,5 +65,5 @@ class EvaluationProtocol:
     missing: Callable[[Path], list[str]] = nothing_missing  # data of this protocol that a root does not have
     needs_data: bool = True
     memory: bool = False  # measure the peak memory of every run
-    untiled: bool = False  # networks of ours run the whole image at its own size
+    untiled: bool = False  # networks of this package run the whole image at its own size
     counts: Callable[[Path], list[str]] = nothing_missing  # sentences on numbers of frames that differ from the paper's

@@ -1,9 +1,9 @@
-"""Real photographs with measured depth, in thirteen sparse patterns: the benchmark that decides.
+"""Real photographs with measured depth, in thirteen sparse patterns: the development benchmark.
 
 A folder of `.npz` files with `rgb` uint8 [H, W, 3], `depth` float32 [H, W] (0 = none), and where known `sparse` (what
 a real sensor measured) and `K`. Names that begin with `nogt_` have no truth and are left out. Pictures are reduced to
 640 pixels on the long side; depth is reduced by letting the nearest surface of each cell win. The sparse input is drawn
-from the truth with a generator seeded by the CRC-32 of "image/pattern", so that every method sees the same points; a
+from the truth with a generator seeded by the CRC-32 of "image/pattern", so that every method gets the same points; a
 frame whose truth covers less than a fifth of the picture is used only with its sensor's own input.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from omnidc.errors import FileError
 from omnidc.evaluation.metrics import Mask, edge_band
@@ -99,13 +100,14 @@ def read_photograph(path: Path, long_side: int = LONG_SIDE) -> Photograph:
     try:
         with np.load(path) as file:
             image = file["rgb"]
-            depth = file["depth"].astype(np.float32)
-            sensor = file["sparse"].astype(np.float32) if "sparse" in file.files else None
+            depth = _finite(file["depth"])
+            sensor = _finite(file["sparse"]) if "sparse" in file.files else None
             intrinsics = file["K"].astype(np.float64) if "K" in file.files else None
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise FileError(
             f"Cannot read {path}: it must be an .npz file with rgb uint8 [H, W, 3] and depth [H, W] ({error})."
         ) from error
+    _check_shapes(path, image, depth, sensor, intrinsics)
     height, width = depth.shape
     if max(height, width) > long_side:
         scale = long_side / max(height, width)
@@ -121,26 +123,47 @@ def read_photograph(path: Path, long_side: int = LONG_SIDE) -> Photograph:
     return Photograph(image, depth, sensor, intrinsics)
 
 
+def _finite(depth: npt.NDArray[np.generic]) -> Depth:
+    """Depth as float32; NaN and infinity become 0 = unknown."""
+    return np.nan_to_num(depth.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _check_shapes(
+    path: Path, image: npt.NDArray[np.generic], depth: Depth, sensor: Depth | None, intrinsics: Intrinsics | None
+) -> None:
+    """Refuse arrays of the wrong type or size with a sentence."""
+    if depth.ndim != 2 or image.dtype != np.uint8 or image.shape != (*depth.shape, 3):
+        raise FileError(
+            f"{path} has rgb {image.dtype} {list(image.shape)} and depth {list(depth.shape)}: "
+            "they must be uint8 [H, W, 3] and [H, W]."
+        )
+    if sensor is not None and sensor.shape != depth.shape:
+        raise FileError(f"{path} has sparse {list(sensor.shape)} and depth {list(depth.shape)}: they must be alike.")
+    if intrinsics is not None and intrinsics.shape != (3, 3):
+        raise FileError(f"{path} has K of shape {list(intrinsics.shape)}: it must be [3, 3].")
+
+
 def draw(scene: Photograph, name: str, pattern: str, band: Mask | None = None) -> Sample | None:
     """The sparse input of one pattern, the same at every call; None where the pattern does not apply."""
     known = scene.depth > 0
-    scored, noise = known, None
+    scored, outlier_mask = known, None
     grammar = PATTERNS[pattern]
     if grammar is not None:
         if known.mean() < MIN_DENSITY:
             return None
         rng = np.random.default_rng(zlib.crc32(f"{name}/{pattern}".encode()))
         drawn = parse(grammar)(scene.depth, scene.image, rng)
-        sparse, noise = drawn.sparse, drawn.outlier_mask
+        sparse, outlier_mask = drawn.sparse, drawn.outlier_mask
     else:
         if scene.sensor is None:
             return None
         sparse = scene.sensor
-        # Pixels that were handed over as input say nothing.
+        # Pixels that were handed over as input are no test.
         scored = known & ~((sparse > 0) & (np.abs(sparse - scene.depth) < 1e-6))
     if (sparse > 0).sum() < MIN_POINTS:
         return None
-    return Sample(scene.image, sparse, scene.depth, scene.intrinsics, scored, noise, band, group_of(name, pattern))
+    group = group_of(name, pattern)
+    return Sample(scene.image, sparse, scene.depth, scene.intrinsics, scored, outlier_mask, band, group)
 
 
 def real_frames(root: Path, only: str = "") -> Sequence[FrameRef]:

@@ -15,11 +15,12 @@ from omnidc import __version__
 from omnidc.evaluation.metrics import LABELS
 from omnidc.evaluation.pictures import PANELS
 from omnidc.evaluation.protocols import Published
-from omnidc.evaluation.published import BASELINE_RULES
+from omnidc.evaluation.published import BASELINE_RULES, PAPER
 from omnidc.evaluation.runner import Results, picture_path
 from omnidc.io.files import atomic_path
 
 EMPTY = "—"
+GROUP_SCORES = ("rel", "rmse")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Table:
 
 
 def number(value: float | None, score: str) -> str:
-    """A score as people read it; — where there is none."""
+    """Format a score; — where there is none."""
     if value is None or math.isnan(value):
         return EMPTY
     if score in ("seconds", "cpu_seconds", "peak_gb"):
@@ -120,9 +121,13 @@ def difference(ours: float | None, theirs: float | None, score: str) -> str:
     return ("+" if ours >= theirs else "−") + text
 
 
-def group_table(results: Results, score: str | None = None) -> Table:
-    """Groups of frames down, methods across, the headline score."""
-    score = score or results.protocol.scores[0]
+def group_tables(results: Results) -> list[Table]:
+    """REL and RMSE, one table each: groups of frames down, methods across."""
+    found = (score for score in GROUP_SCORES if any(score in row.scores for row in results.rows))
+    return [_group_table(results, score) for score in found]
+
+
+def _group_table(results: Results, score: str) -> Table:
     rows = []
     for group in results.groups:
         count = str(max(results.count(score, method, group=group) for method in results.methods))
@@ -132,13 +137,13 @@ def group_table(results: Results, score: str | None = None) -> Table:
 
 
 def tables(results: Results) -> list[Table]:
-    """What a user wants to see: every score of one method, or methods side by side."""
+    """The tables of a report: every score of one method, or methods side by side; then groups and published rows."""
     if len(results.methods) == 1 and not results.protocol.published:
         found = method_tables(results)
     else:
         found = comparison_tables(results)
     if len(results.groups) > 1:
-        found.append(group_table(results))
+        found += group_tables(results)
     baselines = [p for p in results.protocol.published if not p.reference]
     return [*found, *published_tables(results.protocol.name, baselines, results.protocol.scores)]
 
@@ -167,14 +172,16 @@ def notes(results: Results) -> str:
 
 
 def published_notes(published: Sequence[Published]) -> str:
-    """Sources of published numbers, the paper's rules for its baselines, and what is odd about single cells."""
+    """Sources of published numbers, the paper's rules for its baselines, and notes on single cells."""
     if not published:
         return ""
-    sources = dict.fromkeys(f"{p.source.short} = {p.source.citation}" for p in published)
-    odd = [f"{p.method}, {note}" for p in published for note in p.notes]
-    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that data set.", BASELINE_RULES]
-    if odd:
-        parts.append("Notes: " + "; ".join(odd) + ".")
+    sources = dict.fromkeys(f"{p.source.short} = {p.source.text}" for p in published)
+    remarks = [f"{p.method}, {note}" for p in published for note in p.notes]
+    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that data set."]
+    if any(p.source is PAPER for p in published):
+        parts.append(BASELINE_RULES)
+    if remarks:
+        parts.append("Notes: " + "; ".join(remarks) + ".")
     return " ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Running methods over a protocol, one score per (image, pattern, method), resumable."""
+"""Run methods over a protocol, one row of scores per (image, pattern, method), resumable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from omnidc.errors import ConfigError, FileError, InputError
-from omnidc.evaluation.catalogue import find_protocol
+from omnidc.evaluation.catalog import find_protocol
 from omnidc.evaluation.memory import PeakMemory
 from omnidc.evaluation.methods import find_method, fingerprint, run_method
 from omnidc.evaluation.metrics import (
@@ -206,7 +206,7 @@ def _score(row: Row, method: Method, sample: Sample, picture: Path | None, relea
     scores = depth_metrics(depth, sample.truth, sample.scored, released=released)
     scores["edge_rel"] = edge_rel(depth, sample.truth, sample.scored, sample.band)
     scores["boundary_f1"] = boundary_f1(depth, sample.truth, sample.scored)
-    scores["rel_at_input"] = rel_at_input(depth, sample.sparse, sample.noise)
+    scores["rel_at_input"] = rel_at_input(depth, sample.sparse, sample.outlier_mask)
     if scale is not None:
         scores.update(calibration(depth, scale, sample.truth, sample.scored))
     scores.update(seconds=seconds, cpu_seconds=cpu_seconds)

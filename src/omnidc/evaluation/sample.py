@@ -1,4 +1,4 @@
-"""What every part of the evaluation hands to the next: one sparse input with its truth, and what a method is."""
+"""Records that all parts of the evaluation share: a sparse input with its truth, and the type of a method."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sample:
     truth: Depth  # [H, W], 0 = unknown
     intrinsics: Intrinsics | None = None
     scored: npt.NDArray[np.bool_] | None = None  # [H, W], pixels that count; None = all with a truth
-    noise: npt.NDArray[np.bool_] | None = None  # [H, W], points of `sparse` known to be wrong
+    outlier_mask: npt.NDArray[np.bool_] | None = None  # [H, W], points of `sparse` known to be wrong
     band: npt.NDArray[np.bool_] | None = None  # [H, W], `edge_band` of the truth; None = not computed yet
     group: str = ""  # kind of scene, for tables by group
 

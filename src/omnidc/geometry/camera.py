@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -118,6 +117,8 @@ def backproject(
     fisheye: bool = False,
 ) -> Array:
     """Return the measured pixels as points in the camera frame, [N, 3], row by row."""
+    import cv2
+
     rows, columns = np.nonzero(depth > 0)
     z = depth[rows, columns].astype(np.float64)
     if distortion is not None and len(z):
@@ -137,6 +138,8 @@ def undistort(
     fisheye: bool = False,
 ) -> tuple[Picture, Array]:
     """Remove OpenCV lens distortion; return the image and its new pinhole matrix (no empty border)."""
+    import cv2
+
     coefficients = np.asarray(distortion, dtype=np.float64)
     size = (image.shape[1], image.shape[0])
     if fisheye:
@@ -153,3 +156,37 @@ def undistort(
         maps = cv2.initUndistortRectifyMap(K, coefficients, np.eye(3), new_K, size, cv2.CV_32FC1)
     straight = cv2.remap(image, maps[0], maps[1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(straight, dtype=np.uint8), np.asarray(new_K, dtype=np.float64)
+
+
+def undistorted_places(
+    shape: tuple[int, int],  # of the distorted image
+    K: Array,  # [3, 3], its camera
+    new_K: Array,  # [3, 3], of the undistorted image, which has the same size
+    distortion: Sequence[float] | Array,
+    fisheye: bool = False,
+) -> npt.NDArray[np.float32]:
+    """Return where each pixel of the distorted image lies in the undistorted one, [H, W, 2]; NaN = outside."""
+    import cv2
+
+    coefficients = np.asarray(distortion, dtype=np.float64)
+    rows, columns = np.mgrid[: shape[0], : shape[1]].astype(np.float64)
+    pixels = np.stack([columns.ravel(), rows.ravel()], axis=1)[:, None]
+    if fisheye:
+        found = np.asarray(cv2.fisheye.undistortPoints(pixels, K, coefficients, None, new_K)).reshape(-1, 2)
+    else:
+        # The default of 5 iterations is a pixel off in the corners of wide lenses.
+        criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 100, 1e-9)
+        straight = np.asarray(cv2.undistortImagePoints(pixels, K, coefficients, None, criteria)).reshape(-1, 2)
+        change = new_K @ np.linalg.inv(K)
+        found = straight @ change[:2, :2].T + change[:2, 2]
+    return mark_outside(found.reshape(*shape, 2).astype(np.float32), shape)
+
+
+def mark_outside(
+    places: npt.NDArray[np.float32],  # [H, W, 2], columns and rows
+    shape: tuple[int, int],  # of the image that they lie in
+) -> npt.NDArray[np.float32]:
+    """Return the places with NaN where they lie more than half a pixel outside."""
+    x, y = places[..., 0], places[..., 1]
+    inside = (x >= -0.5) & (x <= shape[1] - 0.5) & (y >= -0.5) & (y <= shape[0] - 0.5)
+    return np.where(inside[..., None], places, np.float32(np.nan))

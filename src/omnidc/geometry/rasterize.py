@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -72,6 +71,8 @@ def hidden_points(
     nearer by more than `tolerance`. Closing bridges gaps between near points without growing their silhouette, and
     since the inverse depth of a plane is affine in the image, no plane ever hides its own points, however slanted.
     """
+    import cv2
+
     nearest = np.zeros(shape, dtype=np.float32)
     inverse = (1.0 / depth).astype(np.float32)
     np.maximum.at(nearest, (rows, columns), inverse)
@@ -184,3 +185,47 @@ def resize_sparse_nearest(
     result = np.zeros(shape, np.float32)
     result[new_rows[order], new_columns[order]] = sparse[rows[order], columns[order]]
     return result
+
+
+def resample_depth(
+    depth: npt.NDArray[np.float32],  # [h, w], 0 = none
+    places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `depth`; NaN = none
+) -> npt.NDArray[np.float32]:
+    """Return depth at these places, [H, W]: bilinear on a surface, the nearest pixel at edges and beside holes."""
+    import cv2
+
+    known = np.asarray(np.isfinite(places).all(axis=2))
+    x, y = np.moveaxis(np.where(known[..., None], places, -2).astype(np.float32), 2, 0)
+    columns = np.clip(np.rint(x), 0, depth.shape[1] - 1).astype(np.int64)
+    rows = np.clip(np.rint(y), 0, depth.shape[0] - 1).astype(np.int64)
+    nearest = depth[rows, columns]
+    smooth = cv2.remap(depth, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    around = np.ones((3, 3), np.uint8)
+    low, high = cv2.erode(depth, around)[rows, columns], cv2.dilate(depth, around)[rows, columns]
+    on_surface = (low > 0) & (high <= (1 + HIDDEN_TOLERANCE) * low)
+    return np.where(known, np.where(on_surface, smooth, nearest), 0).astype(np.float32)
+
+
+def move_points(
+    sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
+    places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `sparse`; NaN = none
+    values: npt.NDArray[np.float32],  # [h, w], one for each measurement
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return the measurements and their values on the grid of `places`, each once, at the pixel nearest to it.
+
+    Where the grid is coarser, a measurement that no pixel rounds to is left out.
+    """
+    rows, columns = np.nonzero(np.isfinite(places).all(axis=2))
+    x, y = places[rows, columns].T
+    source = np.rint(np.stack([y, x])).astype(np.int64)
+    source = np.clip(source, 0, np.array([[sparse.shape[0] - 1], [sparse.shape[1] - 1]]))
+    measured = sparse[source[0], source[1]] > 0
+    rows, columns, x, y, source = rows[measured], columns[measured], x[measured], y[measured], source[:, measured]
+    order = np.argsort((y - source[0]) ** 2 + (x - source[1]) ** 2, kind="stable")
+    _, first = np.unique(source[0, order] * sparse.shape[1] + source[1, order], return_index=True)
+    chosen = order[first]
+    moved = np.zeros(places.shape[:2], np.float32)
+    moved_values = np.full(places.shape[:2], np.nan, np.float32)
+    moved[rows[chosen], columns[chosen]] = sparse[source[0, chosen], source[1, chosen]]
+    moved_values[rows[chosen], columns[chosen]] = values[source[0, chosen], source[1, chosen]]
+    return moved, moved_values

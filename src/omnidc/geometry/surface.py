@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -68,6 +67,8 @@ def kept_pixels(depth: Array, keep_flying_pixels: bool) -> npt.NDArray[np.bool_]
 
 def _extremes(values: Array, radius: int) -> tuple[Array, Array]:
     """Smallest and largest value in a square window."""
+    import cv2
+
     kernel = np.ones((2 * radius + 1, 2 * radius + 1), np.uint8)
     values = np.ascontiguousarray(values, np.float32)
     return cv2.erode(values, kernel), cv2.dilate(values, kernel)

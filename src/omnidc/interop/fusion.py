@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from omnidc.errors import InputError
 from omnidc.geometry.camera import unproject
+from omnidc.geometry.cloud import Cloud, voxel_downsample
 from omnidc.geometry.surface import depth_normals, surface_mask
 from omnidc.interop.views import PosedView, common_unit
 from omnidc.io.images import read_image
@@ -21,16 +21,6 @@ from omnidc.io.pointcloud import write_points
 MAX_POINTS = 5_000_000  # pixels that are fused: about 2 GB at the peak
 CACHE_BYTES = 512 * 2**20  # of neighbours' depth maps that are kept for the next views
 DENSE_POINTS = 200_000  # of a model that splatting tools start from
-
-
-@dataclass
-class Cloud:
-    """Points in the world frame."""
-
-    points: npt.NDArray[np.float64]  # [N, 3]
-    colors: npt.NDArray[np.uint8]  # [N, 3]
-    normals: npt.NDArray[np.float32]  # [N, 3], unit
-    uncertainty: npt.NDArray[np.float32] | None = None  # [N], Laplace scale, unit of the points
 
 
 def consistent_mask(
@@ -122,36 +112,6 @@ def fuse(
         np.concatenate([part[1] for part in parts]),
         np.concatenate([part[2] for part in parts]),
         np.concatenate(uncertainties) if len(uncertainties) == len(views) else None,
-    )
-
-
-def voxel_downsample(
-    cloud: Cloud,
-    voxel: float,  # edge length, unit of the points
-) -> Cloud:
-    """Average the points of each cell of a grid; overlapping views give each surface many times."""
-    if not voxel > 0:
-        raise InputError(f"The voxel size must be positive, not {voxel:g}.")
-    if not len(cloud.points):
-        return cloud
-    places = np.floor((cloud.points - cloud.points.min(axis=0)) / voxel)
-    if float(np.prod(places.max(axis=0) + 1)) > 2.0**62:
-        raise InputError(f"A voxel of {voxel:g} is too small for a cloud of this extent; choose a larger one.")
-    cells = places.astype(np.int64)
-    extent = cells.max(axis=0) + 1
-    key = (cells[:, 0] * extent[1] + cells[:, 1]) * extent[2] + cells[:, 2]
-    _, member, count = np.unique(key, return_inverse=True, return_counts=True)
-
-    def mean(values: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-        columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T
-        sums = [np.bincount(member, column, minlength=len(count)) for column in columns]
-        return np.stack(sums, axis=1) / count[:, None]
-
-    normals = mean(cloud.normals)
-    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-    uncertainty = None if cloud.uncertainty is None else mean(cloud.uncertainty)[:, 0].astype(np.float32)
-    return Cloud(
-        mean(cloud.points), np.rint(mean(cloud.colors)).astype(np.uint8), normals.astype(np.float32), uncertainty
     )
 
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from omnidc.errors import ConfigError, InputError
+from omnidc.geometry.cloud import Cloud, voxel_downsample
 from omnidc.interop.colmap import write_dense
 from omnidc.interop.commands import training_command
-from omnidc.interop.fusion import Cloud, dense_cloud, fuse, pixel_size, stride_for, voxel_downsample, write_cloud
+from omnidc.interop.fusion import dense_cloud, fuse, pixel_size, stride_for, write_cloud
 from omnidc.interop.gaussian_splatting import ordered_names, write_dn_splatter, write_inria
 from omnidc.interop.nerfstudio import write_nerfstudio
+from omnidc.interop.tsdf import fuse_mesh
 from omnidc.interop.views import PosedView, place_images, posed_views
+from omnidc.io.mesh import write_mesh
+from omnidc.pipeline.options import WriteOptions
 from omnidc.pipeline.sinks import ExportSink, FolderSink, StoredFrame
 from omnidc.sensors.colmap import ColmapModel, DensePoints, write_pinhole_model
 from omnidc.viz.orbit import turntable, write_turntable
@@ -78,50 +83,77 @@ def fusion_sink(
     results: FolderSink | ExportSink,
     path: Path,  # .ply; a turntable is written beside it
     tolerance: float,  # relative difference of depth that counts as agreement
-    keep_flying_pixels: bool = False,
+    write: WriteOptions | None = None,  # its stride, voxel and keep_flying_pixels
     announce: Callable[[str], None] = lambda text: None,
 ) -> ExportSink:
     """Return a sink that fuses all posed results into one cloud."""
-    return ExportSink(results, partial(_fuse, path, tolerance, keep_flying_pixels, announce))
+    return ExportSink(results, partial(_fuse, path, tolerance, write or WriteOptions(), announce))
 
 
 def _fuse(
     path: Path,
     tolerance: float,
-    keep_flying_pixels: bool,
+    write: WriteOptions,
     announce: Callable[[str], None],
     results: list[StoredFrame],
 ) -> None:
-    fuse_views(path, posed_views(results), tolerance, keep_flying_pixels, announce)
+    fuse_views(path, posed_views(results), tolerance, write, announce)
 
 
 def fuse_views(
     path: Path,  # .ply; a turntable is written beside it
     views: list[PosedView],
-    tolerance: float,
-    keep_flying_pixels: bool = False,
+    tolerance: float,  # relative difference of depth that counts as agreement
+    write: WriteOptions,  # its stride, voxel and keep_flying_pixels
     announce: Callable[[str], None] = lambda text: None,
 ) -> Cloud:
     """Fuse views within the bounds of memory, with a progress bar; write and return the cloud."""
     from tqdm import tqdm
 
-    stride = stride_for(views)
-    if stride > 1:
+    stride = max(write.stride, stride_for(views))
+    if stride > write.stride:
         announce(f"note: every {stride}th pixel in both directions is fused, to bound memory and time")
     with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
 
         def step(name: str) -> None:
             bar.update(1)
 
-        cloud = fuse(views, tolerance, stride=stride, keep_flying_pixels=keep_flying_pixels, progress=step)
+        cloud = fuse(views, tolerance, stride=stride, keep_flying_pixels=write.keep_flying_pixels, progress=step)
     if not len(cloud.points):
         raise InputError(
             f"No point agrees in three views within {tolerance:.0%}; raise --fuse-tolerance or check the poses."
         )
     share = len(cloud.points) / sum(-(-view.size[0] // stride) * -(-view.size[1] // stride) for view in views)
-    cloud = voxel_downsample(cloud, stride * pixel_size(views))
+    cloud = voxel_downsample(cloud, write.voxel or stride * pixel_size(views))
     write_cloud(path, cloud)
     upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
     write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))
     announce(f"fused {len(views)} views: {share:.0%} of the pixels agree, {len(cloud.points)} points in {path}")
     return cloud
+
+
+def mesh_sink(
+    results: FolderSink | ExportSink,
+    path: Path,  # .ply
+    voxel: float | None = None,  # edge length; None = from the size of a pixel and of the scene
+    announce: Callable[[str], None] = lambda text: None,
+) -> ExportSink:
+    """Return a sink that fuses all posed results into one mesh."""
+    return ExportSink(results, partial(_mesh, path, voxel, announce))
+
+
+def _mesh(path: Path, voxel: float | None, announce: Callable[[str], None], results: list[StoredFrame]) -> None:
+    from tqdm import tqdm
+
+    views = posed_views(results)
+    with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
+        mesh = fuse_mesh(views, voxel, progress=lambda name: _advance(bar))
+    write_mesh(path, mesh.vertices, mesh.faces, mesh.colors)
+    announce(
+        f"fused {len(views)} views: {len(mesh.vertices):,} vertices and {len(mesh.faces):,} triangles in {path}, "
+        f"voxels of {mesh.voxel:.3g}"
+    )
+
+
+def _advance(bar: Any) -> None:
+    bar.update(1)

@@ -181,6 +181,8 @@ def _cameras_bin(path: Path) -> dict[int, Camera]:
     with path.open("rb") as file:
         for _ in range(_unpack(file, "Q")[0]):
             identity, model, width, height = _unpack(file, "iiQQ")
+            if model not in MODELS:
+                raise FileError(f"{path} uses COLMAP's camera model number {model}, unknown here: update omnidc.")
             name, count = MODELS[model]
             cameras[identity] = Camera(name, width, height, np.array(_unpack(file, f"{count}d")))
         _check_end(file)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Unit
+from omnidc.geometry.stereo import Stereo
 from omnidc.io.files import atomic_path
 from omnidc.io.untrusted import check_exr, check_pixels, open_picture, read_npy, read_npz, untrusted
 
@@ -43,10 +44,11 @@ class DepthFile:
 
 @dataclass(frozen=True)
 class Raw:
-    """Numbers as they are stored; `scale` where the file itself names it."""
+    """Numbers as they are stored."""
 
     values: Array  # [H, W]
-    scale: float | None = None
+    scale: float | None = None  # where the file itself names it
+    meters: str = ""  # the encoding that they were decoded from to metres; empty = none
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ def _write_npz(path: Path, depth: Array, scale: float) -> None:
 
 
 def _read_picture(path: Path) -> Raw:
-    """PNG and TIFF through Pillow, which (unlike OpenCV) refuses truncated files."""
-    with open_picture(path, "a 16-bit PNG or TIFF", ("PNG", "TIFF")) as picture:
+    """PNG, TIFF and PGM through Pillow, which (unlike OpenCV) refuses truncated files."""
+    with open_picture(path, "a 16-bit PNG, TIFF or PGM", ("PNG", "TIFF", "PPM")) as picture:
         picture.load()
         mode = picture.mode
         text = str(picture.info.get(SCALE_KEY, ""))
@@ -100,6 +102,44 @@ def _read_picture(path: Path) -> Raw:
             "or TIFF (a colour-mapped preview cannot be turned back)."
         )
     return Raw(values, _stored_scale(text))
+
+
+def _read_png(path: Path) -> Raw:
+    raw = _read_picture(path)
+    if raw.scale is None and _is_rotated(raw.values):
+        bits = raw.values.astype(np.uint16)
+        return Raw(((bits >> 3) | (bits << 13)) / np.float32(1000), meters="SUN RGB-D's millimetres, rotated by 3 bits")
+    return raw
+
+
+def _is_rotated(values: Array) -> bool:
+    """True for SUN RGB-D: millimetres rotated left by 3 bits, so that the low 3 bits are 0, or 1 beyond 8.192 m.
+
+    Of plain millimetres a quarter has such bits; here all have them, at many different depths.
+    """
+    measured = values[values > 0]
+    return measured.size > 0 and bool(((measured & 7) <= 1).all()) and len(np.unique(measured)) >= ROTATED_DEPTHS
+
+
+ROTATED_DEPTHS = 50  # 0.25 to this power by chance
+
+
+def _read_pgm(path: Path) -> Raw:
+    with path.open("rb") as stream:
+        comment = re.search(rb"^# " + SCALE_KEY.encode() + rb" (\S+)$", stream.read(200), re.MULTILINE)
+    raw = _read_picture(path)
+    swapped = raw.values.astype(np.uint16).byteswap()
+    # NYU's raw files have the bytes of Kinect's 11-bit disparities in the wrong order.
+    if comment is None and swapped.max() <= 2047 < raw.values.max():
+        valid = swapped < 1092
+        meters = np.where(valid, 351.3 / (1092.5 - np.where(valid, swapped, 0)), 0).astype(np.float32)
+        return Raw(meters, meters="Kinect's raw disparities d as in NYU's files, 351.3 / (1092.5 - d)")
+    return Raw(raw.values, None if comment is None else _stored_scale(comment[1].decode("latin-1")))
+
+
+def _write_pgm(path: Path, depth: Array, scale: float) -> None:
+    header = f"P5\n# {SCALE_KEY} {scale:g}\n{depth.shape[1]} {depth.shape[0]}\n65535\n"
+    path.write_bytes(header.encode() + to_uint16(depth, scale).astype(">u2").tobytes())
 
 
 def _stored_scale(text: str) -> float | None:
@@ -179,11 +219,12 @@ def _write_pfm(path: Path, depth: Array, scale: float) -> None:
 CODECS: dict[str, Codec] = {
     ".npy": Codec("NumPy array", _read_npy, _write_npy),
     ".npz": Codec("NumPy archive (key 'depth')", _read_npz, _write_npz),
-    ".png": Codec("16-bit PNG", _read_picture, _write_png, integer=True),
+    ".png": Codec("16-bit PNG", _read_png, _write_png, integer=True),
     ".exr": Codec("OpenEXR", _read_exr, _write_exr),
     ".pfm": Codec("portable float map", _read_pfm, _write_pfm),
     ".tiff": Codec("TIFF", _read_picture, _write_tiff),
     ".tif": Codec("TIFF", _read_picture, _write_tiff),
+    ".pgm": Codec("16-bit PGM", _read_pgm, _write_pgm, integer=True),
 }
 
 
@@ -197,7 +238,9 @@ def read_depth(path: StrPath, scale: float | None = None) -> DepthFile:
         raise InputError(f"The depth scale must be a positive number, not {scale:g}.")
     raw = _read_raw(path)
     values = as_map(raw.values, str(path))
-    if scale is not None:
+    if raw.meters:
+        guess, note, unit = 1.0, f"metres, from {raw.meters}", Unit.METERS
+    elif scale is not None:
         guess, note, unit = (
             float(scale),
             f"stored numbers ÷ {scale:g}, as asked",
@@ -211,6 +254,36 @@ def read_depth(path: StrPath, scale: float | None = None) -> DepthFile:
         guess, note, unit = guess_scale(values, path)
     depth, invalid = clean_depth(values, guess, str(path))
     return DepthFile(depth, note, guess, unit, invalid)
+
+
+_DISPARITY = re.compile(r"(?<![a-z])disp(arity|arities)?(?![a-z])")
+
+
+def is_disparity(path: Path) -> bool:
+    """True where the name of a file or of its folder says disparity: `0001_disp.png`, `disp_occ_0/0001.png`."""
+    return any(_DISPARITY.search(name.lower()) for name in (path.stem, path.parent.name))
+
+
+def refuse_disparity(path: Path) -> None:
+    """Raise where a file of disparities would be taken for depth."""
+    if is_disparity(path):
+        raise InputError(
+            f"{path} holds disparities, going by its name, not depth: give --disparity with --baseline and --focal, "
+            "or rename it if it is depth."
+        )
+
+
+def read_disparity(path: StrPath, stereo: Stereo, scale: float | None = None) -> DepthFile:
+    """Read a disparity map (pixels × scale) as depth; None: × 256 for whole numbers, as KITTI does, 1 otherwise."""
+    path = Path(path)
+    if scale is not None and not (np.isfinite(scale) and scale > 0):
+        raise InputError(f"The scale of the disparities must be a positive number, not {scale:g}.")
+    values = as_map(_read_raw(path).values, str(path))
+    divisor = scale or (1.0 if values.dtype.kind == "f" else 256.0)
+    depth = stereo.depth(values / divisor)
+    depth, invalid = clean_depth(depth, 1.0, str(path))
+    note = f"metres, {stereo.focal:g} px × {stereo.baseline:g} m / disparity, stored × {divisor:g}"
+    return DepthFile(depth, note, divisor, Unit.METERS, invalid)
 
 
 def _read_raw(path: Path) -> Raw:

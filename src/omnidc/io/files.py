@@ -12,6 +12,9 @@ from typing import Any
 
 from omnidc.errors import FileError
 
+# `torch.save` raises no OSError where a disk is full, but RuntimeErrors with these words.
+TORCH_DISK_FULL = ("iostream error", "PytorchStreamWriter failed writing", "unexpected pos")
+
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -39,6 +42,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place with -o or free some space.") from error
+    except RuntimeError as error:
+        if not any(words in str(error) for words in TORCH_DISK_FULL):
+            raise
+        raise FileError(f"Cannot write {target}. Choose another place with -o or free some space.") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

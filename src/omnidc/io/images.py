@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from natsort import natsorted
 
 from omnidc.errors import FileError, InputError
+from omnidc.geometry.orientation import UPRIGHT, Orientation
 from omnidc.io.files import atomic_path
 from omnidc.io.untrusted import open_picture
 
@@ -19,17 +21,75 @@ Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
-def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.NDArray[np.uint8]:
-    """Read a photograph. apply_exif: follow the camera's orientation tag (EXIF), as viewers do."""
-    from PIL import ImageOps
+@dataclass(frozen=True)
+class Photograph:
+    """A photograph with its pixels as stored, and the turn by which viewers show it (EXIF)."""
 
+    image: Picture  # [H, W, 3]
+    orientation: Orientation = UPRIGHT
+    notes: tuple[str, ...] = ()  # what the reader did, each a clause
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width as stored."""
+        return self.image.shape[0], self.image.shape[1]
+
+    @property
+    def viewed(self) -> Picture:
+        """The photograph as viewers show it."""
+        return self.orientation.apply(self.image)
+
+
+def read_photograph(path: str | os.PathLike[str], *, ignore_exif: bool = False) -> Photograph:
+    """Read a photograph with its orientation tag; `ignore_exif` takes it as stored."""
     path = Path(path)
     try:
         with open_picture(path, "an image") as picture:
+            deep = _has_deep_colors(picture)
             picture.load()
-            return from_pil(ImageOps.exif_transpose(picture) if apply_exif else picture)
+            orientation = UPRIGHT if ignore_exif else _orientation(picture)
+            if deep:
+                array = _read_deep_colors(path)
+            elif picture.mode.startswith("I") or picture.mode == "F":
+                array = np.asarray(picture)
+            else:
+                return Photograph(np.array(picture.convert("RGB"), np.uint8), orientation)
+        image = as_rgb(array)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+    bits = _bits(array)
+    notes = (f"image of {bits} bits in a 16-bit file, stretched to 8 bits",) if array.max() > 255 and bits < 16 else ()
+    return Photograph(image, orientation, notes)
+
+
+def _orientation(picture: Any) -> Orientation:
+    try:
+        return Orientation.of_exif(picture.getexif().get(0x0112, 1))
+    except Exception:  # a damaged tag is ignored, as viewers do
+        return UPRIGHT
+
+
+def _has_deep_colors(picture: Any) -> bool:
+    """True for colours of 16 bits, which Pillow would cut to their upper 8, so that 12-bit pictures become black."""
+    if picture.mode not in ("RGB", "RGBA") or not picture.tile:
+        return False
+    args = picture.tile[0][3]
+    first = args if isinstance(args, str) else args[0]
+    return ";16" in str(first) or (picture.format == "PPM" and isinstance(args, tuple) and int(args[1]) > 255)
+
+
+def _read_deep_colors(path: Path) -> npt.NDArray[np.uint16]:
+    import cv2
+
+    values = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED)
+    if values is None or values.ndim != 3:
+        raise InputError("its colours of 16 bits cannot be read: save it with 8 bits.")
+    return np.asarray(values[..., 2::-1], np.uint16)
+
+
+def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.NDArray[np.uint8]:
+    """Read a photograph. apply_exif: follow the camera's orientation tag (EXIF), as viewers do."""
+    return read_photograph(path, ignore_exif=not apply_exif).viewed
 
 
 def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
@@ -72,13 +132,12 @@ def _to_uint8(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         )
     if kind == "f":
         return np.asarray(np.rint(np.clip(array, 0, 1) * 255), np.uint8)
-    bits = next(bits for bits in (8, 10, 12, 14, 16) if high < 2**bits)
-    return np.asarray(array.astype(np.uint32) >> (bits - 8), np.uint8)
+    return np.asarray(array.astype(np.uint32) >> (_bits(array) - 8), np.uint8)
 
 
-def read_photo(path: Path) -> Picture:
-    """Return a photograph with its pixels as stored: calibrations hold for those, not for what EXIF turns them into."""
-    return np.array(read_image(path, apply_exif=False))  # a copy: arrays of Pillow cannot be written to
+def _bits(array: npt.NDArray[Any]) -> int:
+    """Return the least of the usual bit depths that holds the brightest pixel."""
+    return next(bits for bits in (8, 10, 12, 14, 16) if float(array.max()) < 2**bits)
 
 
 def find_images(folder: Path, pattern: str = "*") -> list[Path]:

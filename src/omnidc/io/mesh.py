@@ -1,4 +1,4 @@
-"""Depth maps as textured surfaces: GLB (glTF 2.0)."""
+"""Depth maps as textured surfaces: GLB (glTF 2.0). Triangle meshes: PLY."""
 
 from __future__ import annotations
 
@@ -58,6 +58,21 @@ def write_glb(
     with atomic_path(path) as temporary:
         temporary.write_bytes(library.exchange.gltf.export_glb(mesh.scene(), tree_postprocessor=_unlit))
     return len(triangles)
+
+
+def write_mesh(
+    path: str | Path,
+    vertices: Array,  # [V, 3]
+    faces: Array,  # [F, 3]
+    colors: Array,  # uint8 [V, 3]
+) -> None:
+    """Write a triangle mesh with coloured vertices as binary PLY."""
+    import trimesh
+
+    library: Any = trimesh
+    mesh = library.Trimesh(vertices.astype(np.float32), faces, vertex_colors=colors, process=False)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(mesh.export(file_type="ply"))
 
 
 class _Jpeg:

@@ -1,4 +1,4 @@
-"""Point clouds: .bin, .pcd, .ply, .npy, .las and .laz in, binary PLY out."""
+"""Point clouds: .bin, .pcd, .ply, .npy, .las, .laz, .xyz and .csv in, binary PLY out."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.geometry.camera import unproject
+from omnidc.geometry.cloud import Cloud, voxel_downsample
 from omnidc.geometry.surface import depth_normals, kept_pixels
 from omnidc.geometry.transforms import Array
 from omnidc.io.files import atomic_path
 from omnidc.io.sandbox import Answer, Sandbox
-from omnidc.io.untrusted import check_records, read_npy, untrusted
+from omnidc.io.untrusted import check_records, is_number, read_npy, read_text, untrusted
 
 
 def read_cloud(
@@ -65,6 +66,28 @@ def _npy(path: Path) -> Array:
     if values.ndim != 2 or values.shape[1] < 3:
         raise InputError(f"{path} should be an array [N, 3 or more], but it is {list(values.shape)}.")
     return np.asarray(values[:, :3], dtype=np.float64)
+
+
+def _text(path: Path) -> Array:
+    """Lines of x y z and more (.xyz, .csv): columns by their names where the first line has them, else the first three.
+
+    A first line with a single number, the count of points, is left out, as are comments (#, //).
+    """
+    lines = [line for line in read_text(path, TEXT_BYTES).splitlines() if line.strip() and line.lstrip()[0] not in "#/"]
+    rows = [re.split(r"[,;\s]+", line.strip().rstrip(",;")) for line in lines]
+    if rows and len(rows[0]) == 1:
+        rows = rows[1:]
+    check_records(len(rows), path)
+    places = [0, 1, 2]
+    if rows and not is_number(rows[0][0]):
+        names = [word.strip('"').lower() for word in rows[0]]
+        if not {"x", "y", "z"} <= set(names):
+            raise InputError(f"{path} has the columns {', '.join(names)[:80]}, but x, y and z are needed.")
+        places, rows = [names.index(axis) for axis in "xyz"], rows[1:]
+    return np.array([[float(row[place]) for place in places] for row in rows], dtype=np.float64).reshape(-1, 3)
+
+
+TEXT_BYTES = 2**30  # of a cloud as text
 
 
 def _ply(path: Path) -> Array:
@@ -257,6 +280,8 @@ READERS: dict[str, Callable[[Path], Array]] = {
     ".las": _las,
     ".laz": _laz,
     ".pcd": _pcd,
+    ".xyz": _text,
+    ".csv": _text,
 }
 
 
@@ -296,18 +321,23 @@ def write_ply(
     uncertainty: npt.NDArray[np.float32] | None = None,  # [H, W], Laplace scale, unit of the depth
     *,
     keep_flying_pixels: bool = False,
+    stride: int = 1,  # every n-th pixel in both directions
+    voxel: float | None = None,  # one point for each cell of this size; None = all points
 ) -> int:
     """Write a depth map as points with colours, normals and uncertainty; return their number.
 
     The frame is the camera's: x right, y down, z forward.
     """
-    keep = kept_pixels(depth, keep_flying_pixels)
-    write_points(
-        path,
-        unproject(depth, intrinsics)[keep],
+    keep = np.zeros(depth.shape, dtype=bool)
+    keep[::stride, ::stride] = kept_pixels(depth, keep_flying_pixels)[::stride, ::stride]
+    cloud = Cloud(
+        unproject(depth, intrinsics)[keep].astype(np.float64),
         colors[keep],
         depth_normals(depth, intrinsics)[keep],
         None if uncertainty is None else uncertainty[keep],
-        "omnidc; camera frame: x right, y down, z forward",
     )
-    return int(keep.sum())
+    if voxel is not None:
+        cloud = voxel_downsample(cloud, voxel)
+    comment = "omnidc; camera frame: x right, y down, z forward"
+    write_points(path, cloud.points, cloud.colors, cloud.normals, cloud.uncertainty, comment)
+    return len(cloud.points)

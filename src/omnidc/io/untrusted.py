@@ -237,3 +237,12 @@ def read_text(path: Path, limit: int = 2**26) -> str:
         if len(data) > limit:
             raise TooLargeFileError(f"{path} has more than {limit >> 20} MB of text, which is more than is read.")
         return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
+
+
+def is_number(word: object) -> bool:
+    """True for a number, or the text of one; False for the name of a column."""
+    try:
+        float(word)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -160,7 +160,7 @@ class CompactNetwork(DepthNetwork):
         return Prediction(
             depth=depth * norm.median,
             depth_init=start.exp() * norm.median,
-            scale=scale * norm.median,
+            laplace_scale=scale * norm.median,
             fields=replace(solved.fields, confidence=confidence),
             log_depth=solved.log_depth,
             median=norm.median,
@@ -190,7 +190,7 @@ class CompactNetwork(DepthNetwork):
         pixels = _to_pixels(self.full_head(solved.x2[..., top:bottom, :]))[..., low - 2 * top : high - 2 * top, :]
         maps = torch.cat([solved.maps[..., low:high, :], pixels], dim=1)[..., : size[1]]
         maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))
-        start, log_scale, sky, pull, guide = maps.split((1, 1, 1, 1, 9), dim=1)
+        start, log_scale, sky, pull, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
         measured, given = masked_log(sparse[..., first:last, :] / norm.median)
         judged = nearest_rows(solved.judged[..., : size[0], : size[1]], (height, width), (first, last))
         confidence, weight = (judged * given).chunk(2, dim=1)
@@ -309,6 +309,8 @@ def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
 
 def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
     """`F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        return F.pixel_shuffle(cells, 2)  # one ONNX node
     batch, channels, height, width = cells.shape
     blocks = cells.reshape(batch, channels // 4, 2, 2, height, width).permute(0, 1, 4, 2, 5, 3)
     return blocks.reshape(batch, channels // 4, 2 * height, 2 * width)

@@ -46,7 +46,7 @@ class Prediction:
 
     depth: Tensor  # [B, 1, H, W] > 0, final
     depth_init: Tensor  # [B, 1, H, W] > 0, before the last refinement (the same tensor where there is none)
-    scale: Tensor | None  # [B, 1, H, W] > 0, Laplace scale b of `depth`, same unit; None = the network has no such head
+    laplace_scale: Tensor | None  # [B, 1, H, W] > 0, scale b of `depth`, same unit; None = the network has no such head
     fields: Fields
     log_depth: Tensor  # [B, 1, h, w], the integrator's solution, natural log of depth / median
     median: Tensor  # [B, 1, 1, 1] > 0, median of the measurements (1 where there are none)
@@ -119,7 +119,7 @@ class StagedNetwork(DepthNetwork):
         return Prediction(
             depth=depth * median,
             depth_init=depth_init * median,
-            scale=None if scale is None else scale * median,
+            laplace_scale=None if scale is None else scale * median,
             fields=fields,
             log_depth=log_depth,
             median=median,

@@ -30,13 +30,13 @@ def propagate(
     anchor: Tensor | None = None,  # [B, 1, H, W] in [0, 1], weight of the measurement, 0 where there is none
 ) -> Tensor:
     """Propagation, anchored where measurements are given; see the module's text."""
-    anchored = measured is not None and anchor is not None
-    if anchored:
-        x = torch.addcmul(x, anchor, measured - x)
+
+    def pull(x: Tensor) -> Tensor:
+        return x if measured is None or anchor is None else torch.addcmul(x, anchor, measured - x)
+
+    x = pull(x)
     for _ in range(steps):
-        x = _Step.apply(x, affinity) if torch.is_grad_enabled() else _step(x, affinity)  # type: ignore[no-untyped-call]
-        if anchored:
-            x = torch.addcmul(x, anchor, measured - x)
+        x = pull(_Step.apply(x, affinity) if torch.is_grad_enabled() else _step(x, affinity))  # type: ignore[no-untyped-call]
     return x
 
 

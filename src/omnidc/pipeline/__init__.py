@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
-    from omnidc.pipeline.completer import DepthCompleter, complete, default_model, load
+    from omnidc.pipeline.completer import DepthCompleter, default_model, load
     from omnidc.pipeline.completion import Completion
     from omnidc.pipeline.prepare import make_frame
     from omnidc.pipeline.sinks import FolderSink, Sink
@@ -20,7 +20,6 @@ __all__ = [
     "DepthCompleter",
     "FolderSink",
     "Sink",
-    "complete",
     "complete_source",
     "default_model",
     "load",
@@ -33,7 +32,6 @@ _HOMES = {
     "DepthCompleter": "completer",
     "FolderSink": "sinks",
     "Sink": "sinks",
-    "complete": "completer",
     "complete_source": "source",
     "default_model": "completer",
     "load": "completer",

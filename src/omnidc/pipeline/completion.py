@@ -53,6 +53,7 @@ class Completion:
     intrinsics: float64 [3, 3] or None.
     unit: of the depth.
     sky: float32 [H, W] in [0, 1], probability that a pixel has no depth; None where the network does not predict it.
+    returns: points of the sensor, as in `Frame`.
     warnings: what the user should know, each a sentence.
     details: what happened (model, solver iterations, tile); goes into the metadata.
     """
@@ -67,13 +68,14 @@ class Completion:
     warnings: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     sky: FloatMap | None = None
+    returns: int | None = None
 
     @classmethod
     def from_maps(cls, frame: Frame, maps: Maps, options: CompleteOptions, model: str) -> Completion:
         """Apply the options that change or drop pixels, in this order: sky, clip_depth, max_uncertainty, mask."""
         depth = maps.depth
         if maps.sky is not None and options.sky != "keep":
-            no_depth = (maps.sky > SKY_PROBABILITY) & ~(maps.confidence > SKY_CONFIDENCE)
+            no_depth = is_sky(maps.sky, maps.confidence)
             far = depth[~no_depth].max(initial=0) if options.clip_depth is None else options.clip_depth
             depth = np.where(no_depth, np.float32(0 if options.sky == "mask" else far), depth)
         if options.clip_depth is not None:
@@ -107,6 +109,7 @@ class Completion:
                 "solver_iterations": maps.iterations,
             },
             sky=maps.sky,
+            returns=frame.returns,
         )
 
     @property
@@ -162,7 +165,8 @@ class Completion:
 
     def preview(self) -> npt.NDArray[np.uint8]:
         """A picture to look at: photograph with the points, coloured depth, colour bar. uint8 RGB."""
-        return preview(self.image, self.depth, self.sparse, self.unit)
+        sky = None if self.sky is None else is_sky(self.sky, self.input_confidence)
+        return preview(self.image, self.depth, self.sparse, self.unit, sky=sky, returns=self.returns)
 
     def metadata(self) -> dict[str, Any]:
         """Numbers that belong to the files, ready for JSON."""
@@ -198,9 +202,11 @@ class Completion:
         *,
         scale: float | None = None,
         keep_flying_pixels: bool = False,
+        stride: int = 1,
+        voxel: float | None = None,
         **renamed: bool,
     ) -> Path:
-        """Write one file by its suffix and return its path.
+        """Write one file by its suffix and return its path. `stride` and `voxel` thin out a ply (`WriteOptions`).
 
         npy, npz, png (16 bits, × scale), exr, pfm, tiff: depth. ply, glb: points or surface (needs intrinsics).
         jpg, webp, and png whose name ends in "preview.png": the preview. json: the metadata.
@@ -218,6 +224,8 @@ class Completion:
                 self.image,
                 self.uncertainty,
                 keep_flying_pixels=keep_flying_pixels,
+                stride=stride,
+                voxel=voxel,
             )
         elif suffix == ".glb":
             write_glb(path, self.depth, self._camera(None), self.image, keep_flying_pixels=keep_flying_pixels)
@@ -252,6 +260,14 @@ class Completion:
         if self.intrinsics is None:
             raise InputError("Points need the camera: give intrinsics (fx fy cx cy).")
         return self.intrinsics
+
+
+def is_sky(
+    probability: FloatMap,  # [H, W]
+    confidence: FloatMap,  # [H, W], of the measurements; NaN = none
+) -> npt.NDArray[np.bool_]:
+    """Return the pixels [H, W] that have no depth: probably sky, and not measured with confidence."""
+    return (probability > SKY_PROBABILITY) & ~(confidence > SKY_CONFIDENCE)
 
 
 def _keep_flying(keep: bool, renamed: dict[str, bool]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
 from omnidc.errors import ConfigError
@@ -105,6 +105,8 @@ class WriteOptions:
     formats: names out of FORMATS, each of which may hold several with commas; empty = npy and preview.
     png_scale: what depth is multiplied by in 16-bit PNG; None = chosen at the first frame, the same for a whole run.
     keep_flying_pixels: clouds and meshes keep the pixels between foreground and background.
+    stride: clouds take every n-th pixel in both directions.
+    voxel: clouds have one point for each cell of this size, in the unit of the depth; None = all points.
     """
 
     formats: tuple[str, ...] = field(
@@ -114,6 +116,10 @@ class WriteOptions:
         default=None, metadata={"help": "What depth is multiplied by in 16-bit png; default: 1000, 256 or 100."}
     )
     keep_flying_pixels: bool = field(default=False, metadata={"help": "Keep flying pixels in clouds and meshes."})
+    stride: int = field(default=1, metadata={"help": "Clouds (ply): every n-th pixel in both directions."})
+    voxel: float | None = field(
+        default=None, metadata={"help": "Clouds (ply): one point for each cell of this size, in the depth's unit."}
+    )
 
     def __post_init__(self) -> None:
         names = [name.strip().lower().lstrip(".") for entry in self.formats for name in entry.split(",")]
@@ -125,10 +131,14 @@ class WriteOptions:
         object.__setattr__(self, "formats", tuple(dict.fromkeys(names)))
         if self.png_scale is not None and not (math.isfinite(self.png_scale) and self.png_scale > 0):
             raise ConfigError(f"The depth scale of PNG files is a positive number, not {self.png_scale:g}.")
+        if self.stride < 1:
+            raise ConfigError(f"The stride of clouds (--stride) is at least 1 pixel, not {self.stride}.")
+        if self.voxel is not None and not (math.isfinite(self.voxel) and self.voxel > 0):
+            raise ConfigError(f"The voxel size of clouds (--voxel) is a positive number, not {self.voxel:g}.")
 
     def adding(self, name: str) -> WriteOptions:
         """Return the options with one more format."""
-        return WriteOptions((*self.formats, name), self.png_scale, self.keep_flying_pixels)
+        return replace(self, formats=(*self.formats, name))
 
     def needs_camera(self) -> bool:
         """True where a format has points in space."""

@@ -19,22 +19,22 @@ import re
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.spatial import cKDTree
 
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.frame import Frame
-from omnidc.integrate import integrate
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.pipeline.alignment import Depth, Space, apply_line, best_line
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.options import CompleteOptions
 from omnidc.pipeline.source import Completer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # (image file, image [H, W, 3]) → map [H, W]
 Prior = Callable[[Path, npt.NDArray[np.uint8]], npt.NDArray[np.floating]]
@@ -87,6 +87,10 @@ def fuse(
         inner = (slice(None), slice(1, None)) if axis == 1 else (slice(1, None), slice(None))
         gradients[(channel, *inner)] = np.where(both, share * np.diff(log_prior, axis=axis), 0.0)
         edges[(channel, *inner)] = np.where(both, 1.0, 0.1)  # smooth where the prior is unknown
+    import torch  # here, since the other methods of the evaluation run without it
+
+    from omnidc.integrate import integrate
+
     with torch.no_grad():
         x, _ = integrate(
             [_tensor(gradients)[0]],
@@ -174,6 +178,8 @@ def open_prior(source: str) -> Prior:
 
 
 def _fit_size(prior: npt.NDArray[np.float64], image: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.floating]:
+    import cv2
+
     if prior.ndim != 2 or not np.isfinite(prior).any():
         raise InputError(f"The prior {name} is no map [H, W] with finite numbers.")
     height, width = image.shape[:2]
@@ -262,6 +268,8 @@ def _neighbors(
     return np.asarray(distance)[:, 1:], np.asarray(index)[:, 1:]
 
 
-def _tensor(values: npt.NDArray[Any]) -> torch.Tensor:
+def _tensor(values: npt.NDArray[Any]) -> Tensor:
     """[1, 1, …] in float32."""
+    import torch
+
     return torch.from_numpy(values.astype(np.float32))[None, None]

@@ -61,7 +61,7 @@ def _run_batch(
         results.append(
             Maps(
                 depth=depth,
-                uncertainty=None if out.scale is None else _array(out.scale[k, 0].clamp_min(tiny)),
+                uncertainty=None if out.laplace_scale is None else _array(out.laplace_scale[k, 0].clamp_min(tiny)),
                 confidence=np.where(measured, _array(out.fields.confidence[k, 0]), np.float32(np.nan)),
                 sky=None if out.sky is None else _array(out.sky[k, 0].sigmoid()),
                 working_size=size,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,7 @@ class FolderSink:
         resume: bool = False,
         keep_images: bool = False,  # also write the photographs, for exports
         notes: Sequence[str] = (),  # of the source
+        reading: Mapping[str, Any] | None = None,  # how the input was read: JSON values, compared when resuming
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
         from omnidc import __version__
@@ -85,7 +86,8 @@ class FolderSink:
         self.settings = {
             "model": model,
             "options": asdict(options or CompleteOptions()),
-            "keep_flying_pixels": self.options.keep_flying_pixels,
+            **_cloud_options(self.options),
+            "reading": dict(reading or {}),
         }
         self.head = {"omnidc": __version__, **self.settings, "notes": list(notes)}
         self.frames: dict[str, dict[str, Any]] = {}
@@ -109,12 +111,19 @@ class FolderSink:
         if self.keep_images and frame.pose is not None:
             written.append(self._image(frame.source or f"{frame.name}.png"))
             write_picture(written[-1], frame.image)
+        undistorted = None if frame.original is None else self._undistorted(frame)
+        if undistorted is not None and self.folder / undistorted not in written:
+            write_picture(self.folder / undistorted, frame.image)
+        if undistorted is not None and not any(record.get("undistorted") for record in self.frames.values()):
+            self.announce(f"depth belongs to the pixels of undistorted photographs: {self.folder / undistorted} …")
         self.frames[frame.name] = {
             **completion.metadata(),
             "source": frame.source or f"{frame.name}.png",
             "pose": None if frame.pose is None or completion.relative else frame.pose.tolist(),
             "timestamp": frame.timestamp,
             "notes": list(frame.notes),
+            "pixels": frame.pixels,
+            "undistorted": undistorted,
         }
         table = {**self.head, "png_scale": self.png_scale, "frames": self.frames}
         write_json(self.folder / METADATA, table)
@@ -134,7 +143,16 @@ class FolderSink:
     def _is_whole(self, name: str) -> bool:
         record = self.frames[name]
         images = [self._image(record["source"])] if self.keep_images and record.get("pose") is not None else []
+        if record.get("undistorted") is not None:
+            images.append(self.folder / record["undistorted"])
         return all(path.is_file() for path in [*self.paths(name), *images])
+
+    def _undistorted(self, frame: Frame) -> str:
+        """Return where the photograph that the depth belongs to is kept, relative to the folder."""
+        if self.keep_images and frame.pose is not None:
+            return self._image(frame.source or f"{frame.name}.png").relative_to(self.folder).as_posix()
+        suffix = Path(frame.source).suffix.lower()
+        return f"{frame.name}_undistorted{suffix if suffix in ('.jpg', '.jpeg') else '.png'}"
 
     def _write_file(self, path: Path, completion: Completion) -> None:
         if path.name.endswith(ENDINGS["confidence"]):
@@ -147,7 +165,7 @@ class FolderSink:
             write_turntable(path, turntable(points, colors))
         else:
             scale = self.png_scale if path.suffix == ".png" else None
-            completion.save(path, scale=scale, keep_flying_pixels=self.options.keep_flying_pixels)
+            completion.save(path, scale=scale, **_cloud_options(self.options))
 
     def _choose_png_scale(self, completion: Completion) -> float:
         """Return a scale that fits `clip_depth`, or twice the depth of the first frame, and at least that frame."""
@@ -164,7 +182,9 @@ class FolderSink:
             return
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
-            frames, earlier, scale = table["frames"], {key: table[key] for key in self.settings}, table["png_scale"]
+            frames, scale = table["frames"], table["png_scale"]
+            # Folders of earlier versions say less; that counts as the same.
+            earlier = {"model": table["model"], **{key: table.get(key, now) for key, now in self.settings.items()}}
             complete = {name: record for name, record in frames.items() if "source" in record}
         except (ValueError, KeyError, TypeError, AttributeError, OSError):
             self.announce(f"{path} cannot be read and is written anew.")
@@ -202,8 +222,14 @@ class FolderSink:
 class FileSink:
     """Writes the files that were named, by their suffixes, for a single frame."""
 
-    def __init__(self, files: Sequence[Path], write: WriteOptions | None = None, maps: Path | None = None) -> None:
-        self.files, self.options, self.maps = list(files), write or WriteOptions(), maps
+    def __init__(
+        self,
+        files: Sequence[Path],
+        write: WriteOptions | None = None,
+        maps: Path | None = None,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.files, self.options, self.maps, self.announce = list(files), write or WriteOptions(), maps, announce
         for path in self.files:
             check_suffix(path)
 
@@ -212,8 +238,11 @@ class FileSink:
 
     def write(self, frame: Frame, completion: Completion) -> None:
         for path in self.files:
-            scale = self.options.png_scale if path.suffix.lower() == ".png" else None
-            completion.save(path, scale=scale, keep_flying_pixels=self.options.keep_flying_pixels)
+            scale = self.options.png_scale
+            if path.suffix.lower() in (".png", ".pgm") and not path.name.lower().endswith("preview.png"):
+                scale = choose_scale(completion.depth, scale, path)
+                self.announce(f"{path.name}: depth × {scale:g}")
+            completion.save(path, scale=scale, **_cloud_options(self.options))
         if self.maps is not None:
             completion.save_maps(self.maps)
 
@@ -276,6 +305,10 @@ class ExportSink:
         self.export(self.results())
 
 
+def _cloud_options(write: WriteOptions) -> dict[str, Any]:
+    return {"keep_flying_pixels": write.keep_flying_pixels, "stride": write.stride, "voxel": write.voxel}
+
+
 def _load(path: Path, key: str) -> npt.NDArray[np.float32]:
     with np.load(path) as archive:
         return np.asarray(archive[key])
@@ -283,8 +316,8 @@ def _load(path: Path, key: str) -> npt.NDArray[np.float32]:
 
 def _differences(earlier: dict[str, Any], now: dict[str, Any]) -> str:
     """Return the settings that differ, as "keep_input hard (now soft)"."""
-    flat = [{**settings, **settings["options"]} for settings in (earlier, now)]
-    names = [name for name in flat[1] if name != "options" and flat[0].get(name) != flat[1][name]]
+    flat = [{**settings, **settings["options"], **settings["reading"]} for settings in (earlier, now)]
+    names = [name for name in flat[1] if name not in ("options", "reading") and flat[0].get(name) != flat[1][name]]
     return ", ".join(f"{name} {flat[0].get(name)} (now {flat[1][name]})" for name in names) or "other options"
 
 

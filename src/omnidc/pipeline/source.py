@@ -12,6 +12,7 @@ from omnidc.errors import FileError, OmnidcError
 from omnidc.frame import Frame, FrameSource, LazyFrames
 from omnidc.io.depth import CODECS
 from omnidc.io.images import SUFFIXES, find_mask
+from omnidc.io.pointlist import SUFFIXES as POINT_SUFFIXES
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions
@@ -100,7 +101,7 @@ def pair_source(
     pictures = {path.stem: path for path in sorted(images.iterdir()) if path.suffix.lower() in SUFFIXES}
     depths: dict[str, Path] = {}
     for path in sorted(sparse.iterdir()):
-        if path.suffix.lower() in CODECS and path.is_file():
+        if path.suffix.lower() in (*CODECS, *POINT_SUFFIXES) and path.is_file():
             depths.setdefault(path.stem, path)
     pairs = {stem: (pictures[stem], depths[stem]) for stem in pictures if stem in depths}
     if not pairs:

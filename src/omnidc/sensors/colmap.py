@@ -18,15 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.frame import Frame, LazyFrames, Unit, point_warnings
-from omnidc.geometry.camera import Picture, centered_crop
+from omnidc.frame import Frame, LazyFrames, OriginalPixels, Unit, point_warnings
+from omnidc.geometry.camera import Picture, centered_crop, mark_outside
+from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
-from omnidc.io.colmap_model import read_model
-from omnidc.io.images import read_photo
+from omnidc.io.colmap_model import Model, read_model
+from omnidc.io.images import read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
-from omnidc.io.untrusted import read_text, untrusted
-from omnidc.sensors.photo import mask_of
+from omnidc.io.untrusted import untrusted
+from omnidc.sensors.photo import UNDISTORTED, find_mask_of
 from omnidc.sensors.visibility import near_observed_surface
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
@@ -75,6 +76,8 @@ class ColmapModel:
     _maps: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Computed here: global mappers of COLMAP 4.0 stored errors in other units than pixels.
+        self.reconstruction.update_point_3d_errors()
         chosen = [
             (key, point.xyz)
             for key, point in sorted(self.reconstruction.points3D.items())
@@ -125,13 +128,19 @@ class ColmapModel:
     def frame(self, name: str) -> Frame:
         """Return the view of one registered image. Its name has no suffix."""
         image = self.reconstruction.find_image_with_name(name)
-        picture = read_photo(self.images / name)
-        if picture.shape[:2] != (image.camera.height, image.camera.width):
+        photo = read_photograph(self.images / name)
+        size = (image.camera.height, image.camera.width)
+        # COLMAP itself counts stored pixels; some tools turn the photographs before they run it.
+        turned = photo.shape != size and photo.orientation.shape(photo.shape) == size
+        picture = photo.viewed if turned else photo.image
+        if picture.shape[:2] != size:
             raise InputError(
                 f"{self.images / name} is {picture.shape[1]}x{picture.shape[0]} but the model's camera is "
                 f"{image.camera.width}x{image.camera.height}; give the images that COLMAP was run on."
             )
-        mask, warnings = mask_of(self.masks, name, picture.shape[:2])
+        mask_file, warnings = find_mask_of(self.masks, name)
+        mask = None if mask_file is None else read_mask(mask_file, size)
+        taken = picture
         picture, K = self._undistort(picture, image.camera)
         if mask is not None:
             levels = np.where(mask, np.uint8(255), np.uint8(0))
@@ -161,7 +170,11 @@ class ColmapModel:
             source=name,
             unit_reason="COLMAP's scale is arbitrary",
             warnings=(*point_warnings(sparse, Unit.SCENE), *warnings),
-            notes=(count.summary(),),
+            notes=(count.summary(), *photo.notes),
+            pixels="; ".join(_pixels(photo.orientation, turned, image.camera.is_undistorted())),
+            original=None
+            if image.camera.is_undistorted()
+            else OriginalPixels(taken, partial(original_places, image.camera)),
         )
         return frame if mask is None else frame.with_mask(mask)
 
@@ -176,6 +189,17 @@ class ColmapModel:
         )
 
 
+def _pixels(orientation: Orientation, turned: bool, undistorted: bool) -> Iterator[str]:
+    """Yield how a frame's pixels differ from those of its photograph."""
+    if orientation:
+        if turned:
+            yield f"photo {orientation}, as its EXIF tag and the model's size say"
+        else:
+            yield f"photo as stored, which COLMAP counts; its EXIF tag ({orientation}) is not followed"
+    if not undistorted:
+        yield UNDISTORTED
+
+
 def find_model(path: Path) -> Path:
     """Return the folder with the model: `path` itself, or `sparse/0`, `sparse` or `0` inside it."""
     for folder in (path, path / "sparse" / "0", path / "sparse", path / "0", path / "colmap" / "sparse" / "0"):
@@ -187,19 +211,15 @@ def find_model(path: Path) -> Path:
     )
 
 
-def _check_camera_names(folder: Path) -> None:
-    """pycolmap aborts on unknown camera models of text files; name the culprit first."""
-    text = folder / "cameras.txt"
-    if (folder / "cameras.bin").is_file() or not text.is_file():
-        return
-    known = set(_pycolmap().CameraModelId.__members__) - {"INVALID"}
-    for line in read_text(text).splitlines():
-        words = line.split()
-        if words and not line.startswith("#") and len(words) > 1 and words[1] not in known:
-            raise InputError(
-                f"{text} uses the camera model {words[1]!r}, which COLMAP does not know; "
-                "convert it to OPENCV or another model of COLMAP's list."
-            )
+def _check_camera_names(model: Model, folder: Path) -> None:
+    """Name a camera model that pycolmap does not know; it would abort the process."""
+    pycolmap = _pycolmap()
+    unknown = {camera.model for camera in model.cameras.values()} - set(pycolmap.CameraModelId.__members__)
+    if unknown:
+        raise InputError(
+            f"The model in {folder} uses the camera model {min(unknown)!r}, which pycolmap {pycolmap.__version__} does "
+            "not know; update pycolmap, or convert the camera to OPENCV or another model of COLMAP's list."
+        )
 
 
 BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
@@ -223,10 +243,9 @@ def open_model(
     folder = find_model(model)
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
-    _check_camera_names(folder)
     # pycolmap accepts cut files, and ends or hangs the process on some others: our own reader checks every record,
     # and a child process that may die tries pycolmap first.
-    read_model(folder)
+    _check_camera_names(read_model(folder), folder)
     trial = Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
     try:
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
@@ -278,6 +297,17 @@ def undistortion_map(camera: Any) -> npt.NDArray[np.float32]:
     return np.nan_to_num(source, nan=-1e6).astype(np.float32)
 
 
+def original_places(camera: Any) -> npt.NDArray[np.float32]:
+    """Return where each pixel of the photograph lies in the undistorted one, [H, W, 2] (OpenCV); NaN = outside."""
+    straight, K = undistorted_camera(camera)
+    columns, rows = np.meshgrid(np.arange(camera.width) + 0.5, np.arange(camera.height) + 0.5)
+    plane = np.asarray(camera.cam_from_img(np.stack([columns.ravel(), rows.ravel()], axis=1)), np.float64)
+    places = plane * [K[0, 0], K[1, 1]] + [K[0, 2], K[1, 2]]
+    return mark_outside(
+        places.reshape(camera.height, camera.width, 2).astype(np.float32), (straight.height, straight.width)
+    )
+
+
 def write_pinhole_model(
     model: ColmapModel,
     folder: Path,
@@ -293,12 +323,7 @@ def write_pinhole_model(
     """
     source = model.reconstruction
     pycolmap = _pycolmap()
-    copy = pycolmap.Reconstruction(source)
-    if names is not None:
-        kept = set(names)
-        for image_id in copy.reg_image_ids():
-            if copy.images[image_id].name not in kept:
-                copy.deregister_frame(copy.images[image_id].frame_id)
+    copy = _without_rigs(source, set(model.names() if names is None else names))
     for camera_id, camera in source.cameras.items():
         straight, matrix = undistorted_camera(camera)
         K = straight.calibration_matrix()
@@ -321,8 +346,34 @@ def write_pinhole_model(
         _add_points(copy, dense)
     for image in copy.images.values():
         image.name = (rename or {}).get(image.name, image.name)
+    copy.update_point_3d_errors()
     folder.mkdir(parents=True, exist_ok=True)
     copy.write_binary(str(folder))
+
+
+def _without_rigs(source: Any, names: set[str]) -> Any:
+    """Return a copy of a reconstruction with these images, each with a pose of its own instead of its rig's.
+
+    Leaving one image of a rig out of COLMAP's own copy would leave out the others of its frame, too.
+    """
+    pycolmap = _pycolmap()
+    copy = pycolmap.Reconstruction()
+    for camera in source.cameras.values():
+        copy.add_camera_with_trivial_rig(camera)
+    for image_id in source.reg_image_ids():
+        image = source.images[image_id]
+        if image.name in names:
+            keypoints = np.array([point.xy for point in image.points2D]).reshape(-1, 2)
+            fresh = pycolmap.Image(
+                name=image.name, keypoints=keypoints, camera_id=image.camera_id, image_id=image.image_id
+            )
+            copy.add_image_with_trivial_frame(fresh, image.cam_from_world())
+    kept = set(copy.images)
+    for point in source.points3D.values():
+        elements = [element for element in point.track.elements if element.image_id in kept]
+        if len(elements) > 1:
+            copy.add_point3D(point.xyz, pycolmap.Track(elements), point.color)
+    return copy
 
 
 def _add_points(reconstruction: Any, dense: DensePoints) -> None:

@@ -11,7 +11,7 @@ from omnidc.frame import Frame, LazyFrames, point_warnings
 from omnidc.geometry.rasterize import PointCount, project_to_depth
 from omnidc.geometry.transforms import transform
 from omnidc.io.calibration import Calibration, kitti_object, kitti_raw
-from omnidc.io.images import find_images, read_photo
+from omnidc.io.images import find_images, read_photograph
 from omnidc.io.pointcloud import read_cloud
 from omnidc.sensors.photo import take_photo
 
@@ -26,6 +26,7 @@ class LidarOptions:
     occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
     max_input_depth: float | None = None  # metres
     masks: Path | None = None  # folder of masks, by COLMAP's names
+    ignore_exif: bool = False  # take photographs as stored
 
 
 def lidar_frame(
@@ -38,7 +39,7 @@ def lidar_frame(
     """Return one photograph with the points of one scan. Points that a nearer surface hides are dropped."""
     options = options or LidarOptions()
     points = read_cloud(scan, options.columns)
-    photo = take_photo(read_photo(image), calibration, image.name, options.masks)
+    photo = take_photo(read_photograph(image, ignore_exif=options.ignore_exif), calibration, image.name, options.masks)
     assert photo.K is not None
     local = transform(calibration.camera_from_sensor, points)
     if options.max_input_depth is not None:
@@ -57,6 +58,7 @@ def lidar_frame(
         source=image.name,
         unit_reason=UNIT_REASON,
         warnings=(*point_warnings(sparse), *photo.warnings),
+        returns=count.in_image,
         notes=(count.summary(), *photo.notes),
     )
     return photo.finish(frame)

@@ -11,7 +11,7 @@ from omnidc.frame import Frame, point_warnings
 from omnidc.geometry.rasterize import Map, PointCount, project_to_depth
 from omnidc.geometry.transforms import Array, transform
 from omnidc.io.calibration import Calibration
-from omnidc.io.images import read_photo
+from omnidc.io.images import read_photograph
 from omnidc.io.pointcloud import read_cloud
 from omnidc.sensors.lidar import UNIT_REASON, check_projection
 from omnidc.sensors.photo import take_photo
@@ -65,10 +65,11 @@ def radar_frame(
     elevation: float = 1.0,
     spacing: int = 8,
     masks: Path | None = None,  # folder of masks, by COLMAP's names, or one mask
+    ignore_exif: bool = False,  # take the photograph as stored
 ) -> Frame:
     """Return one photograph with the returns of one radar scan. Radar sees past edges: no hidden-point test."""
     points = read_cloud(scan, columns)
-    photo = take_photo(read_photo(image), calibration, image.name, masks)
+    photo = take_photo(read_photograph(image, ignore_exif=ignore_exif), calibration, image.name, masks)
     assert photo.K is not None
     local = transform(calibration.camera_from_sensor, points)
     sparse, count = spread_returns(local, photo.K, photo.shape, azimuth, elevation, spacing)
@@ -82,6 +83,7 @@ def radar_frame(
         source=image.name,
         unit_reason=UNIT_REASON,
         warnings=(*point_warnings(sparse), *photo.warnings),
+        returns=count.in_image,
         notes=(count.summary(), returns, *photo.notes),
     )
     return photo.finish(frame)

@@ -18,11 +18,12 @@ import numpy as np
 
 from omnidc.errors import FileError, InputError, MissingExtraError
 from omnidc.frame import Frame, LazyFrames, point_warnings
-from omnidc.geometry.rasterize import Map, project_to_depth, register
+from omnidc.geometry.rasterize import Map, PointCount, project_to_depth, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
 from omnidc.geometry.transforms import Array, transform
 from omnidc.io.calibration import Calibration
 from omnidc.io.files import atomic_new
+from omnidc.io.images import Photograph
 from omnidc.io.untrusted import untrusted
 from omnidc.ros.messages import (
     chain,
@@ -46,6 +47,7 @@ IMAGE_TYPES = (
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
 INFO_TYPES = ("sensor_msgs/msg/CameraInfo", "foxglove_msgs/msg/CameraCalibration")
 TF_TYPES = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
+SAME_LENS = 1e-3  # relative difference of the intrinsics of one lens
 
 
 @contextmanager
@@ -81,13 +83,14 @@ def header_stamp(raw: bytes, is_ros2: bool) -> float:
 def _topic(reader: Any, wanted: str | None, types: tuple[str, ...], what: str, flag: str) -> str:
     """Return the topic that was asked for, or the only one of its type."""
     found = sorted({c.topic for c in reader.connections if c.msgtype in types})
-    everything = ", ".join(sorted({c.topic for c in reader.connections})) or "nothing"
+    kinds = {c.topic: c.msgtype for c in reader.connections}
+    everything = ", ".join(sorted(kinds)) or "nothing"
     if wanted is not None:
+        if wanted in kinds and wanted not in found:
+            raise InputError(f"The topic {wanted} of the bag holds {kinds[wanted]}, not the {what} that {flag} names.")
         if wanted not in found:
-            raise InputError(
-                f"The bag has no {what} topic {wanted}; it has {', '.join(found) or 'none of that type'} "
-                f"(all topics: {everything})."
-            )
+            listed = f"its {what} topics: {', '.join(found)}" if found else f"all topics: {everything}"
+            raise InputError(f"The bag has no topic {wanted} ({listed}); correct {flag}.")
         return wanted
     if not found:
         raise InputError(f"The bag has no {what} topic (all topics: {everything}).")
@@ -174,12 +177,11 @@ def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
     options = options or BagOptions()
     with open_bag(path) as reader:
         depth_topic = options.depth_topic
-        images = tuple(c.topic for c in reader.connections if c.msgtype in IMAGE_TYPES and "depth" not in c.topic)
-        wanted = options.image_topic or (images[0] if len(set(images)) == 1 else None)
-        image_topic = _topic(reader, wanted, IMAGE_TYPES, "image", "--image-topic")
+        image_topic = _topic(reader, options.image_topic or _color_topic(reader), IMAGE_TYPES, "image", "--image-topic")
         if depth_topic is not None:
             points_topic = _topic(reader, depth_topic, IMAGE_TYPES, "depth image", "--depth-topic")
         else:
+            _offer_depth(reader, options)
             points_topic = _topic(reader, options.cloud_topic, (CLOUD_TYPE,), "PointCloud2", "--cloud-topic")
         pictures, scans = _index(reader, image_topic), _index(reader, points_topic)
         if not pictures or not scans:
@@ -192,7 +194,7 @@ def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
                 f"(closest: {gap:.3g} s); raise --max-time-diff or check the clocks."
             )
         first, scan = _message(reader, image_topic), _message(reader, points_topic)
-        depth_camera = None
+        depth_camera, same_view = None, False
         if options.calibration is not None:
             camera = options.calibration
         else:
@@ -204,15 +206,66 @@ def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
         if depth_topic is not None:
             depth_info = _message(reader, _info_for(reader, depth_topic, None, "--info-topic"))
             depth_camera = parse_camera_info(depth_info, rectified=True)
+            bent = parse_camera_info(depth_info, rectified="rect" in depth_topic)
+            same_view = np.array_equal(camera.camera_from_sensor, np.eye(4)) and _same_lens(camera, bent)
         frame_id = frame_of(first)
     loaders = {}
     for i, j in pairs:
         name = f"{pictures[i].stamp:.6f}"
         loaders[name] = partial(
-            _bag_frame, path, name, (image_topic, pictures[i]), (points_topic, scans[j]), camera, depth_camera, options
+            _bag_frame,
+            path,
+            name,
+            (image_topic, pictures[i]),
+            (points_topic, scans[j]),
+            camera,
+            depth_camera,
+            same_view,
+            options,
         )
-    note = f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.max_time_diff:g} s; depth in metres"
-    return BagFrames(loaders, (note,), frame_id)
+    notes = [
+        f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.max_time_diff:g} s; depth in metres"
+    ]
+    if len(pairs) < len(pictures):
+        lone = len(pictures) - len(pairs)
+        notes.append(f"{lone} of {len(pictures)} images have no partner in {points_topic} and are left out")
+    if same_view:
+        notes.append(f"{points_topic} shows the camera's own view: its pixels are copied")
+    return BagFrames(loaders, tuple(notes), frame_id=frame_id)
+
+
+def _color_topic(reader: Any) -> str | None:
+    """Return the only image topic whose name does not say depth; refuse where there are several, or depth alone."""
+    images = sorted({c.topic for c in reader.connections if c.msgtype in IMAGE_TYPES})
+    colors = [topic for topic in images if "depth" not in topic]
+    if len(colors) > 1:
+        raise InputError(f"The bag has several image topics ({', '.join(colors)}); choose one with --image-topic.")
+    if images and not colors:
+        raise InputError(
+            f"The bag has depth images only ({', '.join(images)}), going by their names; "
+            "name the photographs' topic with --image-topic."
+        )
+    return colors[0] if colors else None
+
+
+def _offer_depth(reader: Any, options: BagOptions) -> None:
+    """Name --depth-topic where a bag has depth images and no cloud."""
+    clouds = [c.topic for c in reader.connections if c.msgtype == CLOUD_TYPE]
+    depths = sorted({c.topic for c in reader.connections if c.msgtype in IMAGE_TYPES and "depth" in c.topic})
+    if options.cloud_topic is None and not clouds and depths:
+        raise InputError(f"The bag has no PointCloud2 topic but depth images: give --depth-topic {depths[0]}.")
+
+
+def _same_lens(camera: Calibration, other: Calibration) -> bool:
+    """True for two cameras with the same view, at any resolution."""
+    if camera.image_size is None or other.image_size is None:
+        same = np.allclose(camera.K, other.K, rtol=SAME_LENS)
+    else:
+        shape = (camera.image_size[1], camera.image_size[0])
+        aspect = camera.image_size[0] * other.image_size[1] / (camera.image_size[1] * other.image_size[0])
+        same = abs(aspect - 1) < SAME_LENS and np.allclose(camera.K, other.for_image(shape), rtol=SAME_LENS)
+    mine, theirs = (np.zeros(0) if c.distortion is None else c.distortion for c in (camera, other))
+    return bool(same) and np.array_equal(mine, theirs)
 
 
 def _bag_frame(
@@ -222,14 +275,22 @@ def _bag_frame(
     scan_at: tuple[str, Stamped],
     camera: Calibration,
     depth_camera: Calibration | None,
+    same_view: bool,  # the depth image shows the camera's own view
     options: BagOptions,
 ) -> Frame:
     with open_bag(path) as reader:
         image = _message(reader, image_at[0], image_at[1].log_time)
         scan = _message(reader, scan_at[0], scan_at[1].log_time)
-        photo = take_photo(decode_image(image), camera, f"{name}.png", options.masks)
+        photo = take_photo(
+            Photograph(np.array(decode_image(image))), camera, f"{name}.png", options.masks, straighten=not same_view
+        )
         assert photo.K is not None
-        if depth_camera is not None:
+        if same_view:
+            depth = drop_flying_pixels(decode_depth(scan))
+            sparse = scatter_lowres(depth, photo.shape)
+            measured = int((depth > 0).sum())
+            count = PointCount(measured, measured, measured, 0, int((sparse > 0).sum()))
+        elif depth_camera is not None:
             depth = drop_flying_pixels(decode_depth(scan))
             depth_K = depth_camera.for_image(depth.shape)
             sparse, count = register(depth, depth_K, photo.K, camera.camera_from_sensor, photo.shape)
@@ -239,7 +300,8 @@ def _bag_frame(
                 raise InputError(f"The scan at {scan_at[1].stamp:.6f} s of {scan_at[0]} is empty.")
             local = transform(camera.camera_from_sensor, points)
             sparse, count = project_to_depth(local, photo.K, photo.shape, options.occlusion_window)
-    check_projection(count, f"the scan at {scan_at[1].stamp:.6f} s", f"the image at {name} s")
+    if not same_view:
+        check_projection(count, f"the scan at {scan_at[1].stamp:.6f} s", f"the image at {name} s")
     gap = scan_at[1].stamp - image_at[1].stamp
     frame = Frame(
         photo.image,
@@ -250,6 +312,7 @@ def _bag_frame(
         source=f"{name}.png",
         unit_reason="metres, by REP 118",
         warnings=(*point_warnings(sparse), *photo.warnings),
+        returns=count.in_image,
         notes=(count.summary(), f"scan {gap:+.3f} s from the image", *photo.notes),
     )
     return photo.finish(frame)

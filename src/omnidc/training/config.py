@@ -18,7 +18,7 @@ from omnidc.errors import ConfigError, FileError
 from omnidc.training.augment import AugmentConfig
 from omnidc.training.losses import LossConfig
 from omnidc.training.settings import Settings, build
-from omnidc.training.tables import merge, modernize, parse_override, parse_toml, read_file
+from omnidc.training.tables import merge, modernize, parse_override, parse_toml, read_file, subtract
 
 
 @dataclass
@@ -158,11 +158,16 @@ def load_config(
     base: dict[str, Any] | None = None,
     **tables: Any,
 ) -> TrainConfig:
-    """Build a configuration from `base` tables, preset, file, keyword tables and overrides; later ones win."""
+    """Build a configuration from `base` tables, preset, file, keyword tables and overrides.
+
+    Later ones win, also over the phases of earlier ones: a setting that is given holds for the whole run.
+    """
     merged: dict[str, Any] = {}
     layers = [base or {}, read_preset(preset) if preset else {}, read_file(file) if file else {}, tables]
     for layer in [*layers, *map(parse_override, overrides)]:
-        merged = merge(merged, modernize(layer))
+        given = modernize(layer)
+        merged = {**merged, "phase": [subtract(phase, given) for phase in merged.get("phase", [])]}
+        merged = merge(merged, given)
     config = from_tables(merged)
     check(config)
     return config

@@ -349,7 +349,7 @@ class LossInputs:
         return cls(
             depth=prediction.depth.to(wide) / median,
             depth_init=prediction.depth_init.to(wide) / median,
-            laplace_scale=None if prediction.scale is None else prediction.scale.to(wide) / median,
+            laplace_scale=None if prediction.laplace_scale is None else prediction.laplace_scale.to(wide) / median,
             sky=None if prediction.sky is None else prediction.sky.to(wide),
             gt_depth=torch.nan_to_num(gt_depth, nan=0.0, posinf=0.0) / median,
             sparse=batch.sparse.to(wide) / median,

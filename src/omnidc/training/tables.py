@@ -53,6 +53,15 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def subtract(table: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return a table without the settings that the other one gives."""
+    return {
+        key: subtract(value, other[key]) if isinstance(value, dict) and isinstance(other.get(key), dict) else value
+        for key, value in table.items()
+        if key not in other or isinstance(value, dict)
+    }
+
+
 def _nest(place: str, value: Any) -> dict[str, Any]:
     for name in reversed(place.split(".")):
         value = {name: value}

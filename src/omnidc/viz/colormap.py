@@ -11,6 +11,9 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
+FENCE = 1.5  # interquartile ranges beyond the quartiles (Tukey), in the logarithm
+NO_DEPTH = 225  # grey of pixels without depth
+
 
 class Scale:
     """Depth to [0, 1]: logarithmic where the depths span more than a factor of four, else linear."""
@@ -23,12 +26,18 @@ class Scale:
 
     @classmethod
     def of(cls, depth: Array) -> Scale:
-        """The range that leaves out the extreme percent at either end."""
+        """Return the range of nearly all depths, whatever a few wild ones are.
+
+        It leaves out one percent at either end, and up to five where they lie beyond Tukey's fences.
+        """
         valid = depth[np.isfinite(depth) & (depth > 0)]
         if not valid.size:
             return cls(1.0, 2.0)
-        low, high = np.percentile(valid, (1, 99))
-        return cls(float(low), float(high))
+        valid = valid.astype(np.float64)
+        p1, p5, q1, q3, p95, p99 = np.percentile(valid, (1, 5, 25, 75, 95, 99))
+        reach = (q3 / q1) ** FENCE
+        inside = valid[(valid >= q1 / reach) & (valid <= q3 * reach)]
+        return cls(float(max(p1, min(p5, inside.min()))), float(min(p99, max(p95, inside.max()))))
 
     def __call__(self, depth: Array) -> Array:
         depth = np.clip(np.nan_to_num(depth, nan=self.low), self.low, self.high)
@@ -55,7 +64,7 @@ def colorize(depth: Array, scale: Scale | None = None) -> Picture:
     """Turbo, near = red, far = blue; no depth = light grey."""
     scale = Scale.of(depth) if scale is None else scale
     picture = turbo(scale(depth))
-    picture[~(np.isfinite(depth) & (depth > 0))] = 225
+    picture[~(np.isfinite(depth) & (depth > 0))] = NO_DEPTH
     return picture
 
 

@@ -49,12 +49,12 @@ def turntable(
     points: npt.NDArray[np.floating],  # [N, 3], OpenCV axes: y down
     colors: npt.NDArray[np.uint8],  # [N, 3]
     steps: int = 8,
-    swing: float | None = 30.0,  # degrees to either side, for one view's cloud; None = all around
+    swing: float | None = 30.0,  # degrees to either side and half as many up and down; None = all around
     size: tuple[int, int] = (360, 480),
     focal: float | None = None,  # pixels of the rendered picture; None = 60 degrees across
     max_points: int = 400_000,
 ) -> list[Picture]:
-    """Return pictures of the cloud turned about a vertical axis through its middle."""
+    """Return pictures of the cloud from different sides: on a circle about one view's eye, or all around."""
     if not len(points):
         raise InputError("There are no points to draw.")
     every = max(1, len(points) // max_points)
@@ -63,15 +63,16 @@ def turntable(
     local = points - middle
     reach = float(np.quantile(np.linalg.norm(local, axis=1), 0.9)) or 1.0
     focal = size[1] / (2 * np.tan(np.pi / 6)) if focal is None else focal
+    turns = np.arange(steps) * 2 * np.pi / steps
     if swing is None:
-        angles = np.arange(steps) * 2 * np.pi / steps
         # Seen from a little above, as one looks at a model on a table.
-        tilt, distance = np.radians(20.0), 2.2 * reach
+        angles, tilts, distance = turns, np.full(steps, np.radians(20.0)), 2.2 * reach
     else:
-        angles = np.radians(swing) * np.sin(np.arange(steps) * 2 * np.pi / steps)
-        tilt, distance = 0.0, float(middle[2]) if middle[2] > 0 else 2.2 * reach
+        # A circle, since a swing to and fro passes each place twice.
+        angles, tilts = np.radians(swing) * np.cos(turns), np.radians(swing / 2) * np.sin(turns)
+        distance = float(middle[2]) if middle[2] > 0 else 2.2 * reach
     pictures = []
-    for angle in angles:
+    for angle, tilt in zip(angles, tilts):
         c, s = np.cos(angle), np.sin(angle)
         about_y = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
         ct, st = np.cos(tilt), np.sin(tilt)

@@ -7,10 +7,12 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from omnidc import __version__
@@ -23,15 +25,16 @@ from omnidc.web.errors import BusyError, HttpError, StoppingError
 from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
 from omnidc.web.requests import BODY_COPIES, View, body_size, discard_body, parse, read_body
-from omnidc.web.responses import encode, headers, negotiate, respond
+from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate, respond
 from omnidc.web.security import SecurityMiddleware
 from omnidc.web.settings import Settings
-from omnidc.web.uploads import UploadReader
+from omnidc.web.uploads import PhotoHead, UploadReader
 
 logger = logging.getLogger("omnidc.web")
 T = TypeVar("T")
 
 
+STATIC = Path(__file__).parent / "static"
 FILE_THREADS = 2  # that decode uploads, and as many that encode answers
 
 
@@ -46,6 +49,7 @@ class AppState:
         self._decoders: ThreadPoolExecutor | None = None
         self._encoders: ThreadPoolExecutor | None = None
         self._receiving = 0
+        self.on_close: list[Callable[[], None]] = []  # called at the end
         self.metrics.gauge("omnidc_queue_waiting", "Requests that wait for the model.", lambda: len(self.queue))
         self.metrics.gauge("omnidc_receiving", "Requests being received or read.", lambda: self._receiving)
         self.metrics.gauge("omnidc_reserved_bytes", "Memory set aside for requests.", lambda: self.budget.used)
@@ -71,13 +75,13 @@ class AppState:
         finally:
             self._receiving -= 1
 
-    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Frame]:
+    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Frame, PhotoHead]:
         """Receive, parse and decode a request. extra: names of further fields that are let through."""
         exchange = exchange_of(request)
         async with self.receiving(request):
             view = await parse(request, await read_body(request, self.settings), self.settings, extra)
-            width, height = await self.decode(lambda: self.uploads.image_size(view.image, exchange.remaining))
-            exchange.reserve(BYTES_PER_PIXEL * width * height, view.image.label, self.queue.retry_after())
+            head = await self.decode(lambda: self.uploads.photo_head(view.image, exchange.remaining))
+            exchange.reserve(BYTES_PER_PIXEL * head.width * head.height, view.image.label, self.queue.retry_after())
             given = await self.decode(
                 lambda: self.uploads.view(
                     view.image,
@@ -88,7 +92,7 @@ class AppState:
                     **view.options.reading,
                 )
             )
-        return view, given
+        return view, given, head
 
     async def decode(self, work: Callable[[], T]) -> T:
         """Read an upload beside the event loop."""
@@ -127,6 +131,8 @@ class AppState:
     def close(self) -> None:
         """Finish what runs."""
         self.queue.close(self.settings.timeout)
+        for finish in self.on_close:
+            finish()
         for executor in (self._decoders, self._encoders):
             if executor is not None:
                 executor.shutdown(wait=True, cancel_futures=True)
@@ -155,7 +161,7 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
         yield
         await asyncio.to_thread(shared.close)
 
-    # The usual documentation pages load scripts from elsewhere; the description itself is at /openapi.json.
+    # FastAPI's own documentation pages load scripts from elsewhere; /docs is ours.
     app = FastAPI(
         title="omnidc",
         version=__version__,
@@ -184,6 +190,12 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
 
 
 def _add_service(app: FastAPI, shared: AppState) -> None:
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
+
     @app.post(
         "/v1/complete",
         summary="Complete the depth of one view",
@@ -193,12 +205,12 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
     )
     async def complete(request: Request) -> Response:
         kind = negotiate(request.headers.get("accept"))
-        view, given = await shared.read_view(request)
+        view, given, _ = await shared.read_view(request)
         if kind in ("ply", "glb") and given.intrinsics is None:
             raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy).", 422)
         result = await shared.wait(shared.queue.submit(given, view.options.run), request)
         body = await shared.run_in_thread(lambda: encode(result, kind))
-        return respond(body, kind, headers(result))
+        return respond(body, MEDIA_TYPES[kind][0], headers(result))
 
     @app.get("/v1/models", summary="The model that runs here", responses=openapi.MODELS_RESPONSES)
     async def models() -> JSONResponse:
@@ -212,7 +224,7 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
             return PlainTextResponse(
                 f"omnidc {__version__}: depth completion over HTTP, with the model {shared.completer.name}.\n\n"
                 f"  curl -F image=@photo.jpg -F sparse=@sparse.npy {root}/v1/complete -o depth.npy\n\n"
-                f"Description: {root}/openapi.json   Page for people: omnidc web\n"
+                f"Interface to try: {root}/docs   Description: {root}/openapi.json   Page for people: omnidc web\n"
             )
 
     @app.get(

@@ -22,7 +22,7 @@ from omnidc.web.admission import Exchange, exchange_of
 from omnidc.web.app import AppState
 from omnidc.web.errors import BusyError, HttpError
 from omnidc.web.jobs import Job, JobQueue
-from omnidc.web.responses import encode, headers, negotiate, respond
+from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate, respond
 
 PATH = "/v1/jobs"
 POLL = 0.1  # seconds between two looks at a job's progress
@@ -102,7 +102,7 @@ def add_jobs(app: FastAPI, shared: AppState) -> None:
     )
     async def submit(request: Request) -> JSONResponse:
         store.check_place()
-        view, given = await shared.read_view(request)
+        view, given, _ = await shared.read_view(request)
         job = shared.queue.submit(given, view.options.run)
         name = store.add(job, exchange_of(request).hand_over())
         location = f"{shared.settings.root_path}{PATH}/{name}"
@@ -136,7 +136,8 @@ def add_jobs(app: FastAPI, shared: AppState) -> None:
         done = job.result.result()
         if kind in ("ply", "glb") and done.intrinsics is None:
             raise HttpError(f"A {kind} answer needs the camera: send intrinsics (fx, fy, cx, cy) with the job.", 422)
-        return respond(await shared.run_in_thread(lambda: encode(done, kind)), kind, headers(done))
+        body = await shared.run_in_thread(lambda: encode(done, kind))
+        return respond(body, MEDIA_TYPES[kind][0], headers(done))
 
     @app.delete(f"{PATH}/{{name}}", summary="Cancel or forget a job", status_code=204, response_class=Response)
     async def forget(name: str) -> Response:

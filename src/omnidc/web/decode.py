@@ -12,6 +12,7 @@ import numpy as np
 
 from omnidc.io.depth import read_depth
 from omnidc.io.images import read_image
+from omnidc.io.lens import exif_focal
 from omnidc.io.sandbox import Answer
 from omnidc.io.untrusted import Limits, limited, open_picture
 
@@ -20,15 +21,18 @@ TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange width and height
 MEMBERS = 32  # arrays of a NumPy archive
 
 
-def photo_size(path: Path, pixels: int) -> Answer:
-    """Width and height after the turn that EXIF asks for, from the header alone."""
+def photo_head(path: Path, pixels: int) -> Answer:
+    """Width and height after the turn that EXIF asks for, and EXIF's focal length, from the header alone."""
+    focal = None
     with limited(Limits(pixels=pixels)), open_picture(path, "an image", IMAGE_FORMATS) as picture:
         width, height = picture.size
         try:
-            turned = picture.getexif().get(0x0112, 1) in TURNED
+            exif = picture.getexif()
+            turned = exif.get(0x0112, 1) in TURNED
+            focal = exif_focal(exif, picture.size)
         except Exception:  # a damaged tag; the reader ignores it as well
             turned = False
-    return {"size": (height, width) if turned else (width, height)}, []
+    return {"size": (height, width) if turned else (width, height), "focal": focal}, []
 
 
 def photo(path: Path, pixels: int) -> Answer:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from omnidc.errors import OmnidcError
 from omnidc.frame import Frame
-from omnidc.pipeline import Completion
+from omnidc.pipeline import CompleteOptions, Completion
 from omnidc.web.errors import BusyError, StoppingError
 from omnidc.web.metrics import Metrics
 
@@ -26,30 +26,19 @@ class Completer(Protocol):
 
     name: str
 
-    def complete_inputs(
-        self, inputs: Sequence[Frame], keep_input: Any = "soft", max_long_side: int | None = None, *, far: Any = None
-    ) -> list[Completion]: ...
+    def complete_frames(self, frames: Sequence[Frame], options: CompleteOptions) -> list[Completion]: ...
 
 
 class CancelledError(Exception):
     """Nobody waits for this result any more."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """How the completer is to run; jobs of equal `Run` and equal size share a batch."""
-
-    keep_input: str = "soft"
-    max_long_side: int | None = None
-    far: float | None = None
-
-
 @dataclass(eq=False)
 class Job:
-    """One view on its way through the queue."""
+    """One view on its way through the queue; jobs of equal options and equal size share a batch."""
 
-    inputs: Frame
-    run: Run
+    frame: Frame
+    options: CompleteOptions
     result: Future[Completion] = field(default_factory=Future)
     created: float = field(default_factory=time.monotonic)
     running: bool = False
@@ -58,7 +47,7 @@ class Job:
 
     @property
     def key(self) -> Hashable:
-        return self.inputs.image.shape[:2], self.run
+        return self.frame.image.shape[:2], self.options
 
     def cancel(self) -> None:
         """Leave the queue, or stop at the next layer of the network. Harmless when it is done."""
@@ -70,7 +59,7 @@ class Job:
 
 
 class ProgressHook:
-    """Looks over the network's shoulder: counts its layers for the progress, and stops a batch nobody waits for."""
+    """Forward hooks that report progress by counting layers, and stop a batch that nobody waits for."""
 
     def __init__(self, network: Any) -> None:
         self._batch: list[Job] = []
@@ -121,8 +110,8 @@ class JobQueue:
         self._worker = threading.Thread(target=self._work, name="omnidc-model", daemon=True)
         self._worker.start()
 
-    def submit(self, inputs: Frame, run: Run) -> Job:
-        job = Job(inputs, run)
+    def submit(self, frame: Frame, options: CompleteOptions) -> Job:
+        job = Job(frame, options)
         with self._changed:
             if self._closed:
                 raise StoppingError
@@ -191,13 +180,9 @@ class JobQueue:
 
     def _run(self, batch: list[Job]) -> None:
         started = time.monotonic()
-        run = batch[0].run
-        inputs = [job.inputs for job in batch]
+        frames = [job.frame for job in batch]
         try:
-            results = self._hook(
-                batch,
-                lambda: self.completer.complete_inputs(inputs, run.keep_input, run.max_long_side, far=run.far),
-            )
+            results = self._hook(batch, lambda: self.completer.complete_frames(frames, batch[0].options))
         except CancelledError as error:
             for job in batch:
                 job.fail(error)

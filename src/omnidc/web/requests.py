@@ -14,8 +14,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
+from omnidc.pipeline import CompleteOptions
 from omnidc.web.errors import HttpError, TooLargeError
-from omnidc.web.jobs import Run
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import Upload
 
@@ -57,8 +57,8 @@ class Options(BaseModel):
         return value
 
     @property
-    def run(self) -> Run:
-        return Run(self.keep_input, self.max_long_side, self.far)
+    def run(self) -> CompleteOptions:
+        return CompleteOptions(self.keep_input, self.max_long_side, clip_depth=self.far)
 
     @property
     def reading(self) -> dict[str, Any]:

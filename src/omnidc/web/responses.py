@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from starlette.responses import StreamingResponse
@@ -55,7 +57,7 @@ def negotiate(accept: str | None) -> str:
     return best
 
 
-def respond(body: Body, kind: str, headers: dict[str, str]) -> StreamingResponse:
+def respond(body: Body, media_type: str, headers: dict[str, str]) -> StreamingResponse:
     """Send a body piece by piece, as fast as the client reads."""
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -64,15 +66,21 @@ def respond(body: Body, kind: str, headers: dict[str, str]) -> StreamingResponse
             await asyncio.sleep(0)  # other requests, and the news that this client left
 
     sized = {**headers, "Content-Length": str(body.length)}
-    return StreamingResponse(pieces(), media_type=MEDIA_TYPES[kind][0], headers=sized)
+    return StreamingResponse(pieces(), media_type=media_type, headers=sized)
 
 
 def encode(result: Completion, kind: str) -> Body:
     """The answer's body; npy, png, ply and glb are the files that `Completion.save` writes."""
     if kind == "json":
         return as_json(result)
+    return file_body(f"depth.{kind}", result.save)
+
+
+def file_body(name: str, write: Callable[[Path], Any]) -> Body:
+    """The bytes of a file that `write` makes under this name, in memory where that exists."""
     with scratch() as folder:
-        data = memoryview(result.save(folder / f"depth.{kind}").read_bytes())
+        write(folder / name)
+        data = memoryview((folder / name).read_bytes())
     return Body(len(data), (bytes(data[start : start + PIECE]) for start in range(0, len(data), PIECE)))
 
 

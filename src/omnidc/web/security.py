@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnidc.web.admission import SCOPE_KEY, Exchange, MemoryBudget
@@ -20,7 +21,9 @@ POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-OPEN = ("/healthz", "/readyz")  # without a key
+OPEN = ("/healthz", "/readyz", "/docs")  # without a key
+OPEN_PAGE = ("/", "/page/login")  # without a key, too, where there is a page: it asks for the key itself
+COOKIE = "omnidc_session"
 GRACE = 1.0  # seconds in which a route may itself answer that its time is over
 
 
@@ -78,13 +81,15 @@ class SecurityMiddleware:
             return 421, "This server does not answer to this host name: see --allowed-host.", {}
         if self._is_foreign(headers, scope["method"]):
             return 403, "Pages of other sites may not use this server.", {}
-        key = self.settings.api_key
-        if key is not None and scope["path"].removeprefix(self.settings.root_path) not in OPEN:
-            given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), key.encode()):
-                sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
-                return 401, sentence, {"WWW-Authenticate": "Bearer"}
+        is_open = self._is_open(scope["path"].removeprefix(self.settings.root_path))
+        if not is_open and not is_authorized(headers, self.settings):
+            sentence = "This needs an API key: send it as  Authorization: Bearer KEY  or  X-API-Key: KEY."
+            return 401, sentence, {"WWW-Authenticate": "Bearer"}
         return None
+
+    def _is_open(self, path: str) -> bool:
+        """Is a path answered without a key? The scripts of the pages hold no secrets."""
+        return path in OPEN or path.startswith("/static/") or (self.settings.page and path in OPEN_PAGE)
 
     def _is_foreign(self, headers: Headers, method: str) -> bool:
         """Does a page of another site send this request? Following a link to here is no such request."""
@@ -97,6 +102,28 @@ class SecurityMiddleware:
             return False
         follows_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return not (follows_link and method in ("GET", "HEAD"))
+
+
+def is_key(given: str, settings: Settings) -> bool:
+    """Compare with the server's key in constant time."""
+    return settings.api_key is None or hmac.compare_digest(given.encode(), settings.api_key.encode())
+
+
+def session_token(key: str) -> str:
+    """The cookie of somebody who knows the key; the key cannot be computed from it, and a new key ends it."""
+    return hmac.new(key.encode(), b"omnidc page session", "sha256").hexdigest()
+
+
+def is_authorized(headers: Headers, settings: Settings) -> bool:
+    """Does a request carry the key, or the page's cookie in its place?"""
+    if settings.api_key is None:
+        return True
+    if settings.page:
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if hmac.compare_digest(cookie.encode(), session_token(settings.api_key).encode()):
+            return True
+    given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+    return is_key(given, settings)
 
 
 def _host(header: str) -> str:

@@ -33,6 +33,8 @@ def run(load: Callable[[], Any], settings: Settings, open_browser: bool = False)
     host, port = listener.getsockname()[:2]
     url = f"http://{'localhost' if settings.local else host}:{port}"
     print(f"omnidc is at {url}{'/' if settings.page else '/openapi.json'}  (stop with Ctrl-C)", flush=True)
+    if not settings.local and settings.api_key is None:
+        print("Everybody who can reach this address can use it: give --api-key to ask for a key.", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [url]).start()
     with suppress(KeyboardInterrupt):  # uvicorn stops in good order, then raises it once more

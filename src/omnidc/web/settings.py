@@ -16,7 +16,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 7860
     page: bool = True  # serve the page beside the service
-    api_key: str | None = None  # asked for in every request but /healthz and /readyz
+    api_key: str | None = None  # asked for in every request but /healthz and /readyz; the page asks once
     allowed_hosts: tuple[str, ...] = ()  # host names to answer to, besides localhost; () = see `hosts`
     root_path: str = ""  # where a proxy shows this server, "/depth"
     max_bytes: int = 128 * 2**20  # of one request

@@ -51,6 +51,15 @@ class Upload:
         return base[-60:] or "upload"
 
 
+@dataclass(frozen=True)
+class PhotoHead:
+    """What the header of a photograph says."""
+
+    width: int  # after the turn that the camera's orientation tag asks for
+    height: int
+    focal: float | None  # pixels, by EXIF; None = not known
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Make a private folder, in memory where that exists; it is removed with all its files at the end of the block."""
@@ -90,17 +99,17 @@ class UploadReader:
         for sandbox in self._sandboxes:
             sandbox.close()
 
-    def image_size(self, image: Upload, timeout: float) -> tuple[int, int]:
-        """Width and height, after the turn that the camera's orientation tag asks for."""
+    def photo_head(self, image: Upload, timeout: float) -> PhotoHead:
+        """What the header of a photograph says."""
         if not image.data:
             raise InputError(f"{image.label} is empty: send a photograph as JPEG, PNG, WebP or TIFF.")
-        values, _ = self._decode("photo_size", image, image.label, timeout)
+        values, _ = self._decode("photo_head", image, image.label, timeout)
         width, height = values["size"]
-        return int(width), int(height)
+        return PhotoHead(int(width), int(height), values["focal"])
 
     def preview(self, image: Upload, timeout: float) -> bytes:
         """A PNG of the photograph for browsers that cannot show its format."""
-        self.image_size(image, timeout)
+        self.photo_head(image, timeout)
         _, [data] = self._decode("preview", image, image.label, timeout, long_side=PREVIEW_SIDE)
         return data.tobytes()
 
@@ -119,7 +128,8 @@ class UploadReader:
             raise InputError("Give the depth as a file or as points, not both.")
         depth: DepthFile | npt.NDArray[np.float32] | None = None
         if points:
-            depth = rasterize(points, self.image_size(image, timeout), self.settings)
+            head = self.photo_head(image, timeout)
+            depth = rasterize(points, (head.width, head.height), self.settings)
         _, [picture] = self._decode("photo", image, image.label, timeout)
         if sparse is not None:
             values, [map_] = self._decode("depth", sparse, with_suffix(sparse), timeout, scale=depth_scale)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import struct
+from enum import Enum
 from typing import Any
 
 import cv2
@@ -15,13 +16,14 @@ import numpy.typing as npt
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
-from omnidc.geometry.surface import surface_mask
+from omnidc.geometry.surface import depth_normals, surface_mask
 from omnidc.patterns.noise import replace
 from omnidc.pipeline import Completion
 
 FIELD_OF_VIEW = 60.0  # degrees across the width, where nobody knows the camera
 LONG_SIDE = 800  # of the maps that the page shows; downloads have every pixel
 SHOWN_POINTS = 20_000
+BAND_ROWS = 256
 DISTRUSTED = 0.5  # points of lower confidence are marked
 SEED = 8  # the sliders draw the same points every time
 
@@ -31,6 +33,57 @@ def assumed_camera(shape: tuple[int, ...], field_of_view: float) -> npt.NDArray[
     height, width = shape[:2]
     focal = width / 2 / math.tan(math.radians(field_of_view) / 2)
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
+
+
+class CameraSource(str, Enum):
+    """Where the camera of a view comes from."""
+
+    TYPED = "typed"  # intrinsics, or a field of view
+    EXIF = "exif"
+    ASSUMED = "assumed"  # FIELD_OF_VIEW
+
+
+def choose_camera(
+    given: Frame,
+    field_of_view: float | None,  # degrees across the width, as typed; None = nothing was typed
+    exif_focal: float | None,  # pixels
+) -> tuple[Frame, CameraSource]:
+    """Give the frame a camera: its own intrinsics, else the typed angle, else EXIF's focal length, else a guess."""
+    if given.intrinsics is not None:
+        return given, CameraSource.TYPED
+    source = CameraSource.ASSUMED
+    camera = assumed_camera((given.height, given.width), field_of_view or FIELD_OF_VIEW)
+    if field_of_view is not None:
+        source = CameraSource.TYPED
+    elif exif_focal is not None:
+        source = CameraSource.EXIF
+        camera[0, 0] = camera[1, 1] = exif_focal
+    return dataclasses.replace(given, intrinsics=camera), source
+
+
+def normal_map(
+    depth: npt.NDArray[np.float32],  # [H, W], 0 = none
+    camera: npt.NDArray[np.float64],  # [3, 3]
+) -> npt.NDArray[np.float32]:
+    """Return unit normals [H, W, 3] in the camera's frame (x right, y down, z forward); 0 where there is no depth.
+
+    Works on bands of rows, since `depth_normals` takes 200 bytes a pixel.
+    """
+    height = depth.shape[0]
+    normals = np.zeros((*depth.shape, 3), np.float32)
+    for start in range(0, height, BAND_ROWS):
+        stop = min(height, start + BAND_ROWS)
+        first, last = max(0, start - 1), min(height, stop + 1)  # differences reach one row beyond the band
+        moved = camera.copy()
+        moved[1, 2] -= first
+        normals[start:stop] = depth_normals(depth[first:last], moved)[start - first : stop - first]
+    normals[depth <= 0] = 0
+    return normals
+
+
+def normal_colors(normals: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:  # [H, W, 3]
+    """Return the usual picture of normals: red to the right, green up, blue towards the camera; grey = none."""
+    return np.asarray(np.rint(127.5 + 127.5 * normals * np.array([1, -1, -1], np.float32)), np.uint8)
 
 
 def corrupt_points(given: Frame, keep: float, outliers: float) -> tuple[Frame, int]:
@@ -53,6 +106,11 @@ def corrupt_points(given: Frame, keep: float, outliers: float) -> tuple[Frame, i
     return dataclasses.replace(given, sparse=sparse, warnings=warnings), wrong
 
 
+def thinned(camera: npt.NDArray[np.float64], step: int) -> npt.NDArray[np.float64]:  # [3, 3]
+    """Return the camera of every `step`-th pixel, from the first on."""
+    return np.diag([1 / step, 1 / step, 1]) @ camera
+
+
 def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
     """Linear interpolation between the points on a grid of another size; None where there are no points."""
     sparse = result.sparse
@@ -68,6 +126,7 @@ def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.f
 def pack(result: Completion, notes: dict[str, Any]) -> bytes:
     """Length of the header, header as JSON, then the arrays it lists, all little-endian."""
     height, width = result.depth.shape
+    camera = result.intrinsics
     step = max(1, math.ceil(max(height, width) / LONG_SIDE))
     mask = surface_mask(result.depth)
     rows, columns = np.nonzero(result.sparse > 0)
@@ -85,14 +144,14 @@ def pack(result: Completion, notes: dict[str, Any]) -> bytes:
         **({} if result.uncertainty is None else {"uncertainty": result.uncertainty[::step, ::step]}),
         **({} if baseline is None else {"linear": baseline}),
         "points": points,
+        **({} if camera is None else {"normals": normal_colors(normal_map(shown_depth, thinned(camera, step)))}),
         "image": np.asarray(cv2.resize(result.image, (columns_shown, rows_shown), interpolation=cv2.INTER_AREA)),
         "surface": mask[::step, ::step],
     }
     stored = {
-        name: np.ascontiguousarray(values, "u1" if name in ("image", "surface") else "<f4")
+        name: np.ascontiguousarray(values, "u1" if name in ("image", "surface", "normals") else "<f4")
         for name, values in arrays.items()
     }
-    camera = result.intrinsics
     header = {
         "width": width,
         "height": height,

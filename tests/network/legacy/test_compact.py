@@ -38,7 +38,7 @@ def network() -> CompactNetwork:
 def test_prediction_is_finite_positive_and_of_the_inputs_size(network: CompactNetwork) -> None:
     image, sparse = scene(batch=2)
     out = network(image, sparse)
-    for tensor in (out.depth, out.depth_init, out.scale):
+    for tensor in (out.depth, out.depth_init, out.laplace_scale):
         assert tensor.shape == sparse.shape
         assert bool((torch.isfinite(tensor) & (tensor > 0)).all())
     assert [tuple(g.shape) for g in out.fields.gradients] == [(2, 2, 32 >> r, 48 >> r) for r in range(4)]
@@ -51,7 +51,7 @@ def test_depth_scales_exactly_with_its_input(network: CompactNetwork, beta: floa
     image, sparse = scene()
     one, scaled = network(image, sparse), network(image, beta * sparse)
     torch.testing.assert_close(scaled.depth / beta, one.depth, rtol=1e-5, atol=0)
-    torch.testing.assert_close(scaled.scale / beta, one.scale, rtol=1e-5, atol=0)
+    torch.testing.assert_close(scaled.laplace_scale / beta, one.laplace_scale, rtol=1e-5, atol=0)
 
 
 @torch.no_grad()
@@ -110,7 +110,8 @@ def test_every_parameter_learns_from_depth_scale_and_confidence() -> None:
     # A loss that is not symmetric: at the start all gradients are zero and a mean of log depth would hide their use.
     target = torch.linspace(0, 1, 96).expand_as(out.depth)
     gradients = sum((g - 0.1).abs().sum() for g in out.fields.gradients)
-    loss = ((out.depth.log() - target) ** 2).mean() + out.scale.mean() + out.fields.confidence.mean() + gradients
+    loss = ((out.depth.log() - target) ** 2).mean() + out.laplace_scale.mean()
+    loss = loss + out.fields.confidence.mean() + gradients
     loss.backward()
     missing = [
         name for name, p in network.named_parameters() if p.grad is None or not bool(torch.isfinite(p.grad).all())

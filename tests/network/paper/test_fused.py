@@ -39,7 +39,7 @@ def test_optimised_network_gives_the_same_numbers(
     expected = network(image, sparse)
     network.for_inference()
     found = network(image, sparse)
-    for name in ("depth", "depth_init", "log_depth", "scale"):
+    for name in ("depth", "depth_init", "log_depth", "laplace_scale"):
         if getattr(expected, name) is not None:
             torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from omnidc.errors import CheckpointError, ConfigError, InputError
 from omnidc.network.interface import Prediction
 from omnidc.network.normalize import IMAGENET_MEAN, IMAGENET_STD, downsample_sparse, pad_to_multiple
+from omnidc.network.paper.completionformer import BasicBlock
 from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.losses import LossConfig
@@ -190,13 +192,13 @@ def test_our_own_golden_run_is_reproduced(formula_network: Build, mode: str) -> 
 
 
 def golden_stages(prediction: Prediction) -> dict[str, Tensor]:
-    assert prediction.scale is not None
+    assert prediction.laplace_scale is not None
     stages = {
         "confidence": prediction.fields.confidence,
         "log_depth": prediction.log_depth,
         "depth_init": prediction.depth_init,
         "depth": prediction.depth,
-        "scale": prediction.scale,
+        "scale": prediction.laplace_scale,
     }
     stages.update({f"gradient{r}": g for r, g in enumerate(prediction.fields.gradients)})
     return stages
@@ -212,7 +214,7 @@ def test_depth_is_equivariant_to_the_unit(own: PaperNetwork) -> None:
         scaled = ((prediction.depth - beta * truth).abs() / (beta * truth)).mean()
         assert abs(scaled - rel) < 1e-5
         torch.testing.assert_close(prediction.depth / beta, reference.depth, rtol=1e-4, atol=0)
-        torch.testing.assert_close(prediction.scale / beta, reference.scale, rtol=1e-4, atol=0)
+        torch.testing.assert_close(prediction.laplace_scale / beta, reference.laplace_scale, rtol=1e-4, atol=0)
 
 
 def test_released_borders_are_not_equivariant(released: PaperNetwork) -> None:
@@ -237,7 +239,7 @@ def test_every_preset_predicts(formula_network: Build, preset: str) -> None:
     assert [tuple(g.shape) for g in prediction.fields.gradients] == [
         (2, 2, 8 // 2**r, 16 // 2**r) for r in range(levels)
     ]
-    assert (prediction.scale is not None) == config.laplace
+    assert (prediction.laplace_scale is not None) == config.laplace
     assert (prediction.depth is not prediction.depth_init) == (config.spn_steps > 0)
     assert bool((prediction.median == 1).all()) == (config.space != "log-normalised")
     if config.edge_weights == "learnable":
@@ -298,8 +300,8 @@ def test_gradients_reach_every_weight(formula_network: Build) -> None:
     network.requires_grad_(True)
     image, sparse = picture(32, 64, share=0.1)
     prediction = network(image, sparse)
-    assert prediction.scale is not None
-    (prediction.depth.sum() + prediction.scale.sum()).backward()
+    assert prediction.laplace_scale is not None
+    (prediction.depth.sum() + prediction.laplace_scale.sum()).backward()
     dead = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     # the depth encoder's inputs are all zero before the first update: its first weights, biases aside, never matter
     assert dead == ["update_block.encoder.convd1.weight", "update_block.encoder.convg1.weight"]
@@ -445,3 +447,21 @@ def test_old_files_with_compat_still_open() -> None:
     values = PaperConfig(released=False).to_dict()
     values["compat"] = values.pop("released")
     assert PaperConfig.from_dict(values) == PaperConfig(released=False)
+
+
+def test_basic_block_channels_last_gradients_agree() -> None:
+    """The twin is ResNet's strided 1 × 1 shortcut, whose channels-last gradient is wrong in oneDNN (issue 6035)."""
+    torch.manual_seed(0)
+    block = BasicBlock(8, 16, stride=2).eval()  # batch statistics would amplify rounding
+    plain = copy.deepcopy(block)
+    assert block.downsample is not None
+    assert plain.downsample is not None
+    strided = nn.Conv2d(8, 16, 1, stride=2, bias=False)
+    strided.load_state_dict(block.downsample[0].state_dict())
+    plain.downsample[0], plain.stride = strided, 1
+    block.to(memory_format=torch.channels_last)
+    image = torch.rand(2, 8, 96, 128)
+    for network, x in ((block, image.contiguous(memory_format=torch.channels_last)), (plain, image)):
+        network(x).square().mean().backward()
+    for fast, slow in zip(block.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(fast.grad, slow.grad, atol=1e-5, rtol=1e-3)

@@ -1,4 +1,4 @@
-"""Interpolation of the points alone; the photograph is not looked at. Depth is interpolated in its logarithm."""
+"""Interpolation of the points alone; the photograph is not used. Depth is interpolated in its logarithm."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def linear(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) ->
     return np.where(np.isfinite(inside), np.exp(inside), depth).astype(np.float32)
 
 
-def idw(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None, neighbours: int = 8) -> Depth:
+def idw(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None, neighbors: int = 8) -> Depth:
     """Inverse-distance weighting (Shepard): mean log depth of the nearest points, weighted by 1 / distance²."""
     measured = sparse > 0
     points = np.argwhere(measured)
-    k = min(neighbours, len(points))
+    k = min(neighbors, len(points))
     pixels = np.argwhere(~measured)
     depth = sparse.copy()
     distance, index = cKDTree(points).query(pixels, k=k)

@@ -1,7 +1,8 @@
 """Numbers that others have published, one CSV file per source.
 
 A row of a file is one method on one sparse input of one table: `table` is the paper's number of it (a letter in the
-appendix), `trained` the data set of that input where the method was trained on it, `note` what a reader should know.
+appendix) or the name of a newer system, whose own table has other sparse inputs; `trained` is the data set of that
+input where the method was trained on it, `note` what a reader should know.
 Units are metres, 1 / metre and seconds, whatever the source prints. `read_table` is the only reader.
 """
 
@@ -12,11 +13,26 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-from omnidc.evaluation.protocols import Published, Source
+from omnidc.evaluation.protocols import Citation, Published
 
-PAPER = Source("paper", "Zuo, Yang, Ma and Deng, OMNI-DC, ICCV 2025 (arXiv 2411.19278)")
-README = Source("README", "github.com/princeton-vl/OMNI-DC at cc1a037, README, comparison of v1.0 and v1.1")
-FILES: dict[str, Source] = {"paper.csv": PAPER, "readme.csv": README}
+PAPER = Citation("paper", "Zuo, Yang, Ma and Deng, OMNI-DC, ICCV 2025 (arXiv 2411.19278)")
+README = Citation("README", "github.com/princeton-vl/OMNI-DC at cc1a037, README, comparison of v1.0 and v1.1")
+LDCM = Citation(
+    "LDCM",
+    "github.com/aigc3d/LDCM at 9128cb9, assets/quantitative_depthcompletion.png; it does not state the sparse inputs, "
+    "so compare its rows with each other only",
+)
+PRIOR_DA = Citation(
+    "Prior-DA",
+    "github.com/SpatialVision/Prior-Depth-Anything at 8c029cb, assets/v_1_1results/sparse_prior.png; it names neither "
+    "the score, which we take for REL in percent, nor the numbers of points, so compare its rows with each other only",
+)
+FILES: dict[str, Citation] = {
+    "paper.csv": PAPER,
+    "readme.csv": README,
+    "ldcm.csv": LDCM,
+    "prior_depth_anything.csv": PRIOR_DA,
+}
 TEXTS = ("table", "method", "trained", "pattern", "note")
 
 # Rows that a user's own run of the released model should reproduce; all others are baselines or ablations.
@@ -37,7 +53,7 @@ def _rows(file: str) -> tuple[dict[str, str], ...]:
 
 
 def read_table(table: str) -> tuple[Published, ...]:
-    """All published rows of one of the paper's tables, the paper's own first."""
+    """All published rows of a table, the paper's own first."""
     found: list[Published] = []
     for file, source in FILES.items():
         rows = [row for row in _rows(file) if row["table"] == table]
@@ -56,5 +72,5 @@ def read_table(table: str) -> tuple[Published, ...]:
 
 
 def table_names() -> Sequence[str]:
-    """The tables that have published rows, in the paper's order."""
+    """The tables that have published rows: the paper's in its order, then those of newer systems."""
     return list(dict.fromkeys(row["table"] for file in FILES for row in _rows(file)))

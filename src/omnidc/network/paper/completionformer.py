@@ -32,12 +32,21 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
         self.downsample: nn.Sequential | None = None
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
         u = F.relu(self.bn1(self.conv1(x)))
         u = self.bn2(self.conv2(u))
-        return F.relu(u + (x if self.downsample is None else self.downsample(x)))
+        return F.relu(u + self.shortcut(x))
+
+    def shortcut(self, x: Tensor) -> Tensor:
+        """The input itself, or its 1 × 1 convolution where the block changes the size."""
+        if self.downsample is None:
+            return x
+        # Rows and columns are dropped before the convolution, not by its stride: the weight gradient of a strided
+        # 1 × 1 convolution of fewer than 16 channels-last channels writes past its buffer (oneDNN issue 6035).
+        return self.downsample(x[:, :, :: self.stride, :: self.stride])  # type: ignore[no-any-return]
 
 
 class ChannelGate(nn.Module):

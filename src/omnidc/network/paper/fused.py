@@ -81,7 +81,7 @@ def basic_block(block: BasicBlock, x: Tensor) -> Tensor:
     """A folded ResNet block."""
     if block.downsample is not None:
         u = block.conv2(block.conv1(x).relu_())
-        return torch.relu_(u.add_(block.downsample(x)))
+        return torch.relu_(u.add_(block.shortcut(x)))
     height = x.shape[2]
     layers = [conv_layer(block.conv1, height, relu=True), conv_layer(block.conv2, height, relu=False)]
     out = torch.empty_like(x)

@@ -238,7 +238,7 @@ class PaperNetwork(StagedNetwork):
         return Prediction(
             depth=metric_init if depth is depth_init else depth * median,
             depth_init=metric_init,
-            scale=None if scale is None else scale * median,
+            laplace_scale=None if scale is None else scale * median,
             fields=fields,
             log_depth=log_depth,
             median=median,

@@ -13,7 +13,7 @@ from omnidc.errors import ConvergenceError
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.network.interface import StagedNetwork
-from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.enlarge import enlarge, enlarge_depth
 from omnidc.pipeline.legacy.keep import draw_near, pass_through
 from omnidc.pipeline.legacy.sharpen import sharpen
 from omnidc.pipeline.legacy.tiles import AUTO_PIXELS, TILE, Output, run

@@ -62,7 +62,7 @@ def _run_whole(network: StagedNetwork, image: Tensor, sparse: Tensor, start: Ten
     result = network(padded.to(device), padded_sparse.to(device), None if start is None else start.to(device))
     return Output(
         result.depth[..., :height, :width].cpu(),
-        None if result.scale is None else result.scale[..., :height, :width].cpu(),
+        None if result.laplace_scale is None else result.laplace_scale[..., :height, :width].cpu(),
         result.fields.trust.cpu(),
         padded.shape[-2] // result.fields.confidence.shape[-2],
         (result.log_depth + result.median.log()).cpu(),

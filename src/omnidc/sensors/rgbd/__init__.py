@@ -14,9 +14,11 @@ from pathlib import Path
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import LazyFrames
+from omnidc.io.calibration import Calibration
+from omnidc.io.trajectory import Trajectory, read_trajectory
 from omnidc.io.untrusted import untrusted
 from omnidc.sensors.rgbd import arkitscenes, bop, open3d, polycam, scannet, seven_scenes, stray, tum
-from omnidc.sensors.rgbd.pairs import calibrated_rig, pair_records
+from omnidc.sensors.rgbd.pairs import calibrated_poses, calibrated_rig, pair_records
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, load_record
 
 __all__ = ["LAYOUTS", "RgbdOptions", "open_pairs", "open_recording"]
@@ -25,7 +27,25 @@ __all__ = ["LAYOUTS", "RgbdOptions", "open_pairs", "open_recording"]
 def _source(records: Sequence[RgbdRecord], options: RgbdOptions, notes: list[str], where: Path) -> LazyFrames:
     if not records:
         raise InputError(f"No colour image in {where} has a depth map of the same name; check the folder.")
-    return LazyFrames({record.name: partial(load_record, record, options) for record in records}, tuple(notes))
+    if options.intrinsics is not None:
+        color = Calibration(options.intrinsics)
+        records = [replace(record, rig=replace(record.rig, color=color)) for record in records]
+    if options.poses is not None:
+        records = _with_poses(records, read_trajectory(options.poses), options.poses, options, notes)
+    return LazyFrames(
+        {record.name: partial(load_record, record, options) for record in records},
+        tuple(notes),
+        frozenset(record.name for record in records if record.pose is not None and record.rig.color is not None),
+    )
+
+
+def _with_poses(
+    records: Sequence[RgbdRecord], trajectory: Trajectory, path: Path, options: RgbdOptions, notes: list[str]
+) -> list[RgbdRecord]:
+    poses = trajectory.poses([record.name for record in records], options.max_time_diff, path)
+    count = sum(pose is not None for pose in poses)
+    notes.append(f"poses of {path} for {count} of {len(records)} frames")
+    return [replace(record, pose=pose) for record, pose in zip(records, poses)]
 
 
 def _has(*names: str) -> Callable[[Path], bool]:
@@ -106,4 +126,8 @@ def open_pairs(
         records = [RgbdRecord(color.stem, color, depth, confidence, rig=rig)]
     else:
         records = pair_records(color, depth, rig, confidence)
-    return _source(records, options, [], color)
+    notes: list[str] = []
+    trajectory = calibrated_poses(calibration) if calibration is not None and records else None
+    if calibration is not None and trajectory is not None:
+        records = _with_poses(records, trajectory, calibration, options, notes)
+    return _source(records, options, notes, color)

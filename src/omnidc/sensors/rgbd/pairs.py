@@ -12,6 +12,7 @@ from omnidc.geometry.transforms import inverse, rigid
 from omnidc.io.calibration import parse_camera, read_table
 from omnidc.io.depth import CODECS
 from omnidc.io.images import find_images
+from omnidc.io.trajectory import Trajectory, poses_by_name, read_trajectory
 from omnidc.io.untrusted import untrusted
 from omnidc.sensors.rgbd.record import RgbdRecord, Rig
 
@@ -41,6 +42,16 @@ def calibrated_rig(path: Path) -> Rig:
     """
     with untrusted(path, "a calibration of two cameras", "docs/bridges.md shows one"):
         return _parse_rig(read_table(path), path)
+
+
+def calibrated_poses(path: Path) -> Trajectory | None:
+    """Return the `poses` of a calibration file: a table from names to 4×4, or the path of a trajectory beside it."""
+    table = read_table(path).get("poses")
+    if isinstance(table, str):
+        return read_trajectory(path.parent / table)
+    if table is not None and not isinstance(table, dict):
+        raise InputError(f"poses in {path} is a table from names to 4x4 matrices, or the name of a trajectory file.")
+    return None if table is None else poses_by_name(table, f"The pose in {path} of")
 
 
 def _parse_rig(table: dict[str, Any], path: Path) -> Rig:

@@ -10,9 +10,8 @@ from omnidc.errors import FileError
 from omnidc.geometry.transforms import rigid
 from omnidc.io.calibration import parse_camera, read_table
 from omnidc.io.images import find_images
+from omnidc.io.trajectory import OPENGL_TO_OPENCV
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, depth_file
-
-OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:

@@ -13,10 +13,11 @@ from omnidc.frame import Frame, point_warnings
 from omnidc.geometry.camera import Picture
 from omnidc.geometry.rasterize import Map, register, scatter_lowres
 from omnidc.geometry.surface import drop_flying_pixels
-from omnidc.geometry.transforms import Array, rigid
-from omnidc.io.calibration import Calibration, read_matrix
-from omnidc.io.depth import CODECS, read_depth
-from omnidc.io.images import read_photo
+from omnidc.geometry.transforms import Array
+from omnidc.io.calibration import Calibration
+from omnidc.io.depth import CODECS, read_depth, refuse_disparity
+from omnidc.io.images import Photograph, read_photograph
+from omnidc.io.trajectory import read_pose
 from omnidc.io.untrusted import open_picture, untrusted
 from omnidc.sensors.photo import take_photo
 
@@ -31,6 +32,9 @@ class RgbdOptions:
     depth_scale: float | None = None  # stored numbers per metre; None = the layout's own
     max_time_diff: float = 0.02  # seconds between colour and depth (TUM)
     masks: Path | None = None  # folder of masks, by COLMAP's names
+    ignore_exif: bool = False  # take photographs as stored
+    intrinsics: Array | None = None  # [3, 3] of the colour camera, instead of the recording's
+    poses: Path | None = None  # trajectory, instead of the recording's poses
 
 
 @dataclass
@@ -67,8 +71,12 @@ def load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
 
 
 def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
-    picture = record.color() if callable(record.color) else read_photo(record.color)
+    if callable(record.color):
+        stored = Photograph(record.color())
+    else:
+        stored = read_photograph(record.color, ignore_exif=options.ignore_exif)
     rig = record.rig
+    refuse_disparity(record.depth)
     file = read_depth(record.depth, options.depth_scale or rig.depth_scale)
     depth = file.depth
     if file.scale > 1:  # the largest 16-bit number is how several drivers write "nothing"
@@ -84,7 +92,9 @@ def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
 
     source = f"{record.name}.png" if callable(record.color) else record.color.name
     # A registered depth map bends with its colour image; only a separate depth camera allows straightening colour.
-    photo = take_photo(picture, rig.color, source, options.masks, straighten=rig.depth is not None)
+    registered = rig.depth is None
+    shape = (depth.shape[0], depth.shape[1]) if registered else None
+    photo = take_photo(stored, rig.color, source, options.masks, shape, straighten=not registered)
     notes = [record.note] if record.note else []
     if flying:
         notes.append(f"{flying} flying pixels and speckles dropped")
@@ -144,7 +154,4 @@ def depth_file(folder: Path, stem: str) -> Path | None:
 
 def pose_file(path: Path) -> Array | None:
     """A 4×4 camera-to-world text file; lost tracking is written as -inf and gives None."""
-    if not path.is_file():
-        return None
-    matrix = read_matrix(path)
-    return rigid(matrix, f"The pose in {path}") if np.isfinite(matrix).all() else None
+    return read_pose(path) if path.is_file() else None

@@ -1,11 +1,13 @@
 // The page: what is chosen on the left is sent to the server, what comes back is shown on the right.
 
 import { Cloud } from "./cloud.js";
-import { Scale, number, paint, palette } from "./colors.js";
+import { NO_DEPTH, Scale, number, paint, paintPicture, palette } from "./colors.js";
+import { showVerdict } from "./doctor.js";
 import { Editor } from "./editor.js";
+import { drawLength, length } from "./measure.js";
 
 const $ = (id) => document.getElementById(id);
-const state = { mode: "file", image: null, sparse: null, intrinsics: null, unit: "", view: null, shown: "depth", at: null, result: null, running: null };
+const state = { mode: "file", image: null, sparse: null, example: null, unit: "", view: null, shown: "depth", at: null, ends: [], result: null, running: null, checking: null };
 let info = null, cloud = null, colors = palette("viridis"), timer = 0;
 
 const editor = new Editor($("photo"), { changed: pointsChanged, picked: pointPicked, distance: newDistance });
@@ -47,7 +49,7 @@ const chooseMode = tabs("modes", (mode) => {
 
 const chooseView = tabs("views", (view, button) => {
   state.shown = view;
-  const panel = { depth: "show-map", uncertainty: "show-map", compare: "show-compare", cloud: "show-cloud" }[view];
+  const panel = { depth: "show-map", uncertainty: "show-map", normals: "show-map", compare: "show-compare", cloud: "show-cloud" }[view];
   for (const name of ["show-map", "show-compare", "show-cloud"]) $(name).hidden = name !== panel;
   $(panel).setAttribute("aria-labelledby", button.id);
   showView();
@@ -70,7 +72,9 @@ async function takeImage(file) {
     return complain(`${file.name} has ${width}x${height} pixels, more than the ${info.max_pixels / 1e6} megapixels that are taken here: shrink it.`);
   state.running?.abort(); // of another photograph, like the result that is shown
   clearResult();
-  Object.assign(state, { image: file, intrinsics: null, unit: "" });
+  // A camera belongs to a size, and an example's camera to the example.
+  if (state.example || (editor.picture && (editor.width !== width || editor.height !== height))) $("intrinsics").value = "";
+  Object.assign(state, { image: file, example: null, unit: "" });
   $("image-name").textContent = file.name;
   editor.load(picture, width, height);
   refresh();
@@ -89,7 +93,7 @@ async function serverPreview(file) {
 function takeSparse(file) {
   complain("");
   if (file.size > info.max_bytes) return complain(`${file.name} is larger than the ${megabytes(info.max_bytes)} that are taken here.`);
-  Object.assign(state, { sparse: file, unit: "" });
+  Object.assign(state, { sparse: file, example: null, unit: "" });
   $("sparse-name").textContent = file.name;
   refresh();
   if (state.image) schedule();
@@ -116,13 +120,14 @@ async function takeDropped(files) {
 }
 
 async function takeExample(example) {
-  const [image, sparse] = await Promise.all(["room.jpg", "room_sparse.npz"].map(async (name) => {
+  const [image, sparse] = await Promise.all([example.image, example.sparse].map(async (name) => {
     const answer = await fetch(`page/examples/${name}`);
     return new File([await answer.blob()], name);
   }));
   state.sparse = null;
   await takeImage(image);
-  Object.assign(state, { sparse, intrinsics: info.example_intrinsics.join(","), unit: "m" });
+  Object.assign(state, { sparse, example, unit: "m" });
+  $("intrinsics").value = example.intrinsics.join(", ");
   $("sparse-name").textContent = sparse.name;
   $("keep").value = 100 * example.keep;
   $("outliers").value = 100 * example.outliers;
@@ -214,13 +219,15 @@ function form() {
   } else if (state.sparse) {
     data.append("sparse", state.sparse, state.sparse.name);
     data.append("unit", state.unit);
+    data.append("depth_scale", state.example ? (state.example.depth_scale ?? "") : $("depth-scale").value);
     if (state.mode === "file") {
-      data.append("depth_scale", $("depth-scale").value);
       data.append("resize_sparse", $("resize-sparse").checked);
+      data.append("ray_depth", $("ray-depth").checked);
     }
   }
-  if (state.intrinsics) data.append("intrinsics", state.intrinsics);
-  data.append("field_of_view", $("fov").value || info.field_of_view);
+  data.append("keep_input", $("keep-input").checked ? "hard" : "soft");
+  data.append("intrinsics", $("intrinsics").value.trim());
+  data.append("field_of_view", $("fov").value);
   data.append("keep", $("keep").value / 100);
   data.append("outliers", $("outliers").value / 100);
   return data;
@@ -336,6 +343,8 @@ function forgetResult() {
 function clearResult() {
   forgetResult();
   state.view = null;
+  state.ends = [];
+  clearVerdict();
   markStale(false);
   $("status").textContent = "";
   $("readout").textContent = "Point at the map to read a value.";
@@ -360,14 +369,24 @@ function showResult() {
   $("relative").hidden = !view.relative;
   const sentences = view.warnings.filter((w) => !(view.relative && /no depth points|switched off/.test(w)));
   $("warnings").replaceChildren(...sentences.map((w) => Object.assign(document.createElement("li"), { textContent: w })));
-  for (const kind of ["npy", "png", "ply", "glb"]) $(`save-${kind}`).href = `page/results/${state.result}/depth.${kind}`;
+  for (const link of $("downloads").querySelectorAll("a")) link.href = `page/results/${state.result}/${link.download}`;
+  $("save-uncertainty").hidden = !view.uncertainty;
+  $("doctor-box").hidden = !view.count;
+  $("no-depth-key").hidden = !view.depth.some((d) => !(d > 0));
+  clearVerdict();
   const facts = [["Model", view.model], ["Input", view.summary]];
   if (view.count) facts.push(["Distrusted", distrust(view)]);
-  facts.push(["Camera", view.assumed_camera ? `not known; assumed ${$("fov").value}° across the width` : `focal length ${number(view.camera[0])} pixels`]);
+  facts.push(["Camera", cameraText(view)]);
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [
     Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value })]));
   if (state.at) readAt(...state.at);
   showView();
+}
+
+function cameraText(view) {
+  const degrees = number((360 / Math.PI) * Math.atan(view.width / 2 / view.camera[0])), focal = `focal length ${number(view.camera[0])} pixels, ${degrees}° across the width`;
+  if (view.camera_source === "exif") return `${focal}, from the photograph’s EXIF data`;
+  return view.camera_source === "assumed" ? `not known; assumed ${degrees}° across the width` : focal;
 }
 
 function distrust(view) {
@@ -390,15 +409,19 @@ function markPoints() {
 function showView() {
   const { view, shown } = state;
   if (!view) return;
-  const uncertain = shown === "uncertainty", missing = uncertain && !view.uncertainty;
+  const uncertain = shown === "uncertainty", missing = uncertain && !view.uncertainty, normals = shown === "normals";
   $("map").parentElement.hidden = missing;
   $("no-uncertainty").hidden = !missing;
   $("no-uncertainty").textContent = `The model “${view.model}” gives no uncertainty.`;
   $("compare").hidden = !view.linear;
   $("no-compare").hidden = Boolean(view.linear);
-  $("bar-box").hidden = missing || (shown === "cloud" && !$("cloud-color").checked) || (shown === "compare" && !view.linear);
+  $("measured").hidden = missing;
+  $("normals-key").hidden = !normals;
+  $("bar-box").hidden = missing || normals || (shown === "cloud" && !$("cloud-color").checked) || (shown === "compare" && !view.linear);
   if (shown === "depth") paint($("map"), view.depth, view.columns, view.rows, view.scale, colors);
   if (uncertain && !missing) paint($("map"), view.uncertainty, view.columns, view.rows, view.spread, colors, "high");
+  if (normals) paintPicture($("map"), view.normals, view.columns, view.rows);
+  if (["depth", "uncertainty", "normals"].includes(shown) && !missing) showLength();
   if (shown === "compare" && view.linear) {
     paint($("compare-after"), view.depth, view.columns, view.rows, view.scale, colors);
     paint($("compare-before"), view.linear, view.columns, view.rows, view.scale, colors);
@@ -411,7 +434,7 @@ function showView() {
 
 function showBar(scale, bright) {
   if (!scale) return;
-  const ramp = Float32Array.from({ length: 256 }, (_, i) => i / 255);
+  const ramp = Float32Array.from({ length: 256 }, (_, i) => (i + 0.5) / 256);
   paint($("bar"), ramp, 256, 1, { position: (v) => v }, colors, bright);
   const ticks = scale.ticks(), label = unit();
   $("ticks").replaceChildren(...ticks.map((tick, k) => {
@@ -449,17 +472,40 @@ function readAt(u, v) {
   v = Math.max(0, Math.min(view.rows - 1, v));
   const i = v * view.columns + u, label = unit();
   const spread = view.uncertainty ? ` ± ${number(view.uncertainty[i])}` : "";
-  let text = `x ${u * view.step}, y ${v * view.step}: ${number(view.depth[i])}${spread} ${label}`;
+  let text = `x ${u * view.step}, y ${v * view.step}: ${view.depth[i] > 0 ? `${number(view.depth[i])}${spread} ${label}` : "no depth"}`;
   if (state.shown === "compare" && view.linear) text += `; linear interpolation ${number(view.linear[i])} ${label}`;
   $("readout").textContent = text;
   state.at = [u, v];
 }
 
+/** An end of the length to measure; a third one begins the next length. */
+function setEnd(u, v) {
+  state.ends = [...(state.ends.length > 1 ? [] : state.ends), [u, v]];
+  showView();
+}
+
+function showLength() {
+  const { view, ends } = state;
+  $("measured").textContent = "Click two places to measure the length between them.";
+  if (!ends.length) return;
+  drawLength($("map"), ends);
+  $("measured").textContent = "Click the other end.";
+  if (ends.length < 2) return;
+  const found = length(view, ...ends), [a, b] = ends.map(([u, v]) => `x ${u * view.step}, y ${v * view.step}`);
+  if (!found) return void ($("measured").textContent = "One of the two places has no depth.");
+  const spread = found.spread === null ? "" : ` ± ${number(found.spread)}`, guess = view.camera_source === "assumed" ? "; the camera is assumed" : "";
+  $("measured").textContent = `Length ${number(found.value)}${spread} ${unit()} from ${a} to ${b}${guess}`;
+}
+
+function placeIn(canvas, e) {
+  const frame = canvas.getBoundingClientRect(), { columns, rows } = state.view;
+  const inside = (share, count) => Math.max(0, Math.min(count - 1, Math.floor(share * count)));
+  return [inside((e.clientX - frame.left) / frame.width, columns), inside((e.clientY - frame.top) / frame.height, rows)];
+}
+
 function readable(canvas, box = canvas) {
   box.addEventListener("pointermove", (e) => {
-    if (!state.view) return;
-    const frame = canvas.getBoundingClientRect();
-    readAt(Math.floor(((e.clientX - frame.left) / frame.width) * state.view.columns), Math.floor(((e.clientY - frame.top) / frame.height) * state.view.rows));
+    if (state.view) readAt(...placeIn(canvas, e));
   });
   canvas.addEventListener("keydown", (e) => {
     const arrow = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[e.key];
@@ -475,6 +521,39 @@ function readable(canvas, box = canvas) {
       g.strokeRect(state.at[0] - 4, state.at[1] - 4, 9, 9);
     }
   });
+}
+
+// --- the doctor ----------------------------------------------------------------------------------------------------
+
+function clearVerdict() {
+  state.checking?.abort();
+  $("verdict").hidden = $("doctor-progress").hidden = true;
+  $("doctor").disabled = false;
+}
+
+async function check() {
+  const mine = (state.checking = new AbortController());
+  $("doctor").disabled = true;
+  $("doctor-progress").hidden = false;
+  $("doctor-progress").value = 0;
+  try {
+    const answer = await fetch(`page/results/${state.result}/doctor`, { method: "POST", signal: mine.signal });
+    if (!answer.ok) throw new Error(await sentence(answer));
+    for await (const line of lines(answer.body)) {
+      if (line.state === "running") $("doctor-progress").value = line.progress;
+      else if (line.state === "failed") throw new Error(line.error);
+      else showVerdict($("verdict"), line.verdict);
+    }
+    $("verdict").hidden = false;
+  } catch (error) {
+    if (error.name !== "AbortError") complain(error instanceof TypeError ? "The server cannot be reached: is omnidc web still running?" : error.message);
+  } finally {
+    if (state.checking === mine) {
+      state.checking = null;
+      $("doctor").disabled = false;
+      $("doctor-progress").hidden = true;
+    }
+  }
 }
 
 // --- wiring --------------------------------------------------------------------------------------------------------
@@ -498,12 +577,19 @@ for (const id of ["keep", "outliers"]) {
   $(id).oninput = showSliders;
   $(id).onchange = schedule;
 }
-for (const id of ["fov", "depth-scale", "resize-sparse"]) $(id).onchange = schedule;
+for (const id of ["fov", "intrinsics", "depth-scale", "resize-sparse", "ray-depth", "keep-input"]) $(id).onchange = schedule;
+$("doctor").onclick = check;
+$("map").onclick = (e) => state.view && setEnd(...placeIn($("map"), e));
+$("map").addEventListener("keydown", (e) => {
+  if (!state.view) return;
+  if (e.key === "Enter") setEnd(...(state.at || [state.view.columns >> 1, state.view.rows >> 1]));
+  else if (e.key === "Escape") { state.ends = []; showView(); }
+});
 $("run").onclick = () => run(true);
 $("cancel").onclick = () => state.running?.abort();
 $("palette").onchange = (e) => { colors = palette(e.target.value); showView(); };
 $("split").oninput = split;
-$("cloud-reset").onclick = () => cloud?.home();
+$("cloud-reset").onclick = () => cloud?.front();
 $("cloud-color").onchange = showView;
 $("cloud-spin").onclick = (e) => {
   const on = e.target.getAttribute("aria-pressed") !== "true";
@@ -521,15 +607,18 @@ info = await (await fetch("page/info")).json();
 const name = Object.assign(document.createElement("strong"), { textContent: info.model.name });
 $("model").replaceChildren("Model: ", name, `. ${info.model.description}`);
 $("version").textContent = info.version;
-$("fov").value = info.field_of_view;
+$("fov").placeholder = $("assumed-fov").textContent = info.field_of_view;
+document.documentElement.style.setProperty("--no-depth", `rgb(${NO_DEPTH})`);
 $("suffixes").textContent = info.depth_suffixes.map((s) => s.slice(1)).join(", ");
 $("sparse-file").accept = info.depth_suffixes.join(",");
 $("limits").textContent = `Up to ${megabytes(info.max_bytes)} and ${info.max_pixels / 1e6} megapixels.`;
 $("examples").replaceChildren(...info.examples.map((example) => {
   const button = document.createElement("button");
   button.type = "button";
-  const picture = Object.assign(document.createElement("img"), { src: "page/examples/room.jpg", alt: "" });
-  button.append(picture, example.title);
+  const picture = Object.assign(document.createElement("img"), { src: `page/examples/${example.image}`, alt: "", loading: "lazy" });
+  const text = Object.assign(document.createElement("span"), { textContent: example.title });
+  text.append(Object.assign(document.createElement("small"), { textContent: example.about }));
+  button.append(picture, text);
   button.onclick = () => takeExample(example);
   return button;
 }));

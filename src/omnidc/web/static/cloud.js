@@ -13,6 +13,8 @@ void main() {
 }`;
 const FRAGMENT = `precision mediump float; varying vec3 shade; void main() { gl_FragColor = vec4(shade, 1.0); }`;
 
+const OPENING = { yaw: 0.3, pitch: 0.12 }; // radians
+
 export class Cloud {
   constructor(canvas) {
     this.canvas = canvas;
@@ -76,8 +78,18 @@ export class Cloud {
     this.draw();
   }
 
+  /** From the camera's own place a cloud looks like the photograph; slightly turned it shows its depth. */
   home() {
-    Object.assign(this, { yaw: 0, pitch: 0, zoom: 1, panX: 0, panY: 0 });
+    this.reset(OPENING.yaw, OPENING.pitch);
+  }
+
+  /** From the camera's own place. */
+  front() {
+    this.reset(0, 0);
+  }
+
+  reset(yaw, pitch) {
+    Object.assign(this, { yaw, pitch, zoom: 1, panX: 0, panY: 0 });
     this.draw();
   }
 

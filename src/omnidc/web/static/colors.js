@@ -20,15 +20,27 @@ export function palette(name) {
   return table;
 }
 
-/** Values to [0, 1] between the 1st and 99th percentile; logarithmic where they span more than a factor of four. */
+const FENCE = 1.5; // interquartile ranges beyond the quartiles, in the logarithm
+export const NO_DEPTH = [120, 124, 128];
+
+/**
+ * Values to [0, 1] within a robust range; logarithmic where they span more than a factor of four. The range leaves out one
+ * percent at either end, and up to five where they lie beyond Tukey's fences (as `omnidc.viz.colormap.Scale`).
+ */
 export class Scale {
   constructor(values) {
     const stride = Math.max(1, Math.floor(values.length / 50000));
     const sample = [];
     for (let i = 0; i < values.length; i += stride) if (values[i] > 0 && isFinite(values[i])) sample.push(values[i]);
     sample.sort((a, b) => a - b);
-    let low = sample.length ? sample[Math.floor(0.01 * (sample.length - 1))] : 1;
-    let high = sample.length ? sample[Math.ceil(0.99 * (sample.length - 1))] : 2;
+    const at = (share) => sample[Math.round(share * (sample.length - 1))];
+    let [low, high] = [1, 2];
+    if (sample.length) {
+      const reach = (at(0.75) / at(0.25)) ** FENCE;
+      const inside = sample.filter((v) => v >= at(0.25) / reach && v <= at(0.75) * reach);
+      low = Math.max(at(0.01), Math.min(at(0.05), inside[0]));
+      high = Math.min(at(0.99), Math.max(at(0.95), inside[inside.length - 1]));
+    }
     if (!(high > low * 1.001)) [low, high] = [low / 1.05, high * 1.05];
     Object.assign(this, { low, high, logarithmic: high > 4 * low });
   }
@@ -58,7 +70,7 @@ export class Scale {
   }
 }
 
-/** Draw a map [rows × columns] onto a canvas of that size. bright: "near" (small values bright) or "high". */
+/** Draw a map [rows × columns] onto a canvas of that size; grey = no value. bright: "near" (small values bright) or "high". */
 export function paint(canvas, values, columns, rows, scale, table, bright = "near") {
   canvas.width = columns;
   canvas.height = rows;
@@ -66,8 +78,16 @@ export function paint(canvas, values, columns, rows, scale, table, bright = "nea
   for (let i = 0; i < values.length; i++) {
     const p = scale.position(values[i]);
     const k = 3 * Math.round(255 * (bright === "near" ? 1 - p : p));
-    picture.data.set([table[k], table[k + 1], table[k + 2], 255], 4 * i);
+    picture.data.set(values[i] > 0 ? [table[k], table[k + 1], table[k + 2], 255] : [...NO_DEPTH, 255], 4 * i);
   }
+  canvas.getContext("2d").putImageData(picture, 0, 0);
+}
+
+/** Draw a picture of bytes [rows × columns × 3] onto a canvas of that size. */
+export function paintPicture(canvas, bytes, columns, rows) {
+  Object.assign(canvas, { width: columns, height: rows });
+  const picture = new ImageData(columns, rows);
+  for (let i = 0; i < columns * rows; i++) picture.data.set([bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2], 255], 4 * i);
   canvas.getContext("2d").putImageData(picture, 0, 0);
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +18,8 @@ def enlarge(
     shape: tuple[int, ...],  # height, width; at least as large
 ) -> FloatMap:
     """Interpolate the logarithm between the cells."""
+    import cv2
+
     if values.shape == shape:
         return values
     large = cv2.resize(np.log(values), shape[::-1], interpolation=cv2.INTER_LINEAR)
@@ -33,6 +34,8 @@ def enlarge_depth(
 
     Plain interpolation would draw a ramp over every edge, as wide as a cell, where photographs have none.
     """
+    import cv2
+
     height, width = image.shape[:2]
     if depth.shape == (height, width):
         return depth
@@ -51,6 +54,8 @@ def _among_alike(
     columns: npt.NDArray[np.intp],  # [N]
 ) -> FloatMap:  # [N]
     """At some pixels, the mean of the nine cells around, weighted by how near they are in place and colour."""
+    import cv2
+
     (h, w), (H, W) = log.shape, image.shape[:2]
     cells = cv2.resize(image, (w, h), interpolation=cv2.INTER_AREA).astype(np.float32)
     colour = image[rows, columns].astype(np.float32)

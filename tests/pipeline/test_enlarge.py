@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.pipeline.legacy.enlarge import enlarge, enlarge_depth
+from omnidc.pipeline.enlarge import enlarge, enlarge_depth
 
 
 def grey(height: int, width: int) -> np.ndarray:
