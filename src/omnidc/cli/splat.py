@@ -45,8 +45,9 @@ def splat(
     ),
     depth_weight: Annotated[float, typer.Option(help="Weight of the depth loss.")] = 0.1,
     consistent_depth: Annotated[
-        bool, typer.Option(help="Average completed depth with that of neighbouring views before training.")
-    ] = True,
+        bool,
+        typer.Option("--consistent-depth", help="Average completed depth with that of neighbouring views first."),
+    ] = False,
     use_uncertainty: Annotated[
         bool, typer.Option("--use-uncertainty", help="Weigh depth by 1 / uncertainty where the source has it.")
     ] = False,

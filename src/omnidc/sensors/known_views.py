@@ -13,9 +13,8 @@ from omnidc.errors import FileError, InputError
 from omnidc.geometry.transforms import Array, inverse, rigid
 from omnidc.io.calibration import Calibration, read_table
 from omnidc.io.colmap_model import Camera, read_model
+from omnidc.io.trajectory import OPENGL_TO_OPENCV
 from omnidc.io.untrusted import untrusted
-
-OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])  # axes of the camera
 
 
 @dataclass(frozen=True)
