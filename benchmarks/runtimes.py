@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("model", type=Path)
     parser.add_argument("--torch", help="the same model for torch: a name or a checkpoint")
-    parser.add_argument("--sizes", default="64x96,96x128,240x320,352x512,480x640")
+    parser.add_argument("--sizes", default="61x95,97x131,240x320,375x500,480x640")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path)

@@ -31,7 +31,7 @@ from omnidc.scenes.manifest import Settings, frame_key
 
 FOLDER = Path(omnidc.__file__).parent / "examples"
 SEED = 909  # no frame of it was used for training
-SIZE, SAMPLES = (640, 480), 24
+SIZE, SAMPLES, VIEWS = (640, 480), 24, 2
 
 Map = npt.NDArray[np.float32]  # [H, W], metres, 0 = none
 Rng = np.random.Generator
@@ -116,7 +116,7 @@ SITUATIONS = (
     Situation("phone", "A living room, a phone’s LiDAR", "{points} smooth depths", Place("room", 1, 1), phone_lidar),
     Situation("facade", "A façade, structure from motion", "{points} points, some wrong", Place("street", 8, 1), sfm),
     Situation("holes", "A table, a depth camera", "{points} pixels, with holes", Place("room", 3, 0), depth_camera),
-    Situation("radar", "A road, radar", "{points} returns, some of them ghosts", Place("street", 9, 1), radar),
+    Situation("radar", "A road, radar", "{points} returns, some of them ghosts", Place("street", 8, 0), radar),
 )
 
 ROOM = (
@@ -152,7 +152,7 @@ def render(place: Place, frames: Path, assets: Path) -> Frame:
         seed=SEED,
         width=SIZE[0],
         height=SIZE[1],
-        views=place.view + 1,
+        views=VIEWS,
         samples=SAMPLES,
         scenes_per_shard=1,
         worlds=place.worlds,

@@ -40,7 +40,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
     "evaluation": (
-        "__init__ datasets errors frame geometry integrate io patterns pipeline",
+        "__init__ datasets errors frame geometry integrate io network patterns pipeline",
         "PIL cv2 numpy scipy torch tqdm",
     ),
     "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),

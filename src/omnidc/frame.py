@@ -13,6 +13,7 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 
 FEW_POINTS = 50
+UNDISTORTED = "undistorted to a pinhole camera: depth is computed for the undistorted photograph"  # of `Frame.pixels`
 CROWDED = 0.15  # share of the image below which the points leave most of it unmeasured
 
 

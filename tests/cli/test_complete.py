@@ -138,6 +138,7 @@ def test_folders_are_paired_by_stem(cli: Callable[..., Run], tmp_path: Path) -> 
     images, depths = make_folders(tmp_path)
     (images / "extra.jpg").write_bytes((images / "000.jpg").read_bytes())
     (images / "notes.txt").write_text("no image")
+    (depths / "000.json").write_text('{"K": 1}')  # a camera, not a list of points
     run = cli("complete", images, depths, "-o", "out", "-f", "npy", "--confidence", "maps")
     assert run.code == 0, run.err
     assert "3 of 3 images completed" in run.out
@@ -422,3 +423,53 @@ def test_info_of_bad_files(cli: Callable[..., Run], tmp_path: Path) -> None:
 
 def test_version(cli: Callable[..., Run]) -> None:
     assert cli("--version").out.strip() == f"omnidc {omnidc.__version__}"
+
+
+def test_exif_of_a_later_photo_is_printed(cli: Callable[..., Run], tmp_path: Path) -> None:
+    images, depths = make_folders(tmp_path)
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    Image.open(images / "001.jpg").save(images / "001.jpg", exif=exif)
+    run = cli("complete", images, depths, "-o", "out", "-f", "npy")
+    assert run.code == 0, run.err
+    said = [line for line in (run.out + run.err).splitlines() if "turned by 90° counterclockwise" in line]
+    assert len(said) == 1
+    records = json.loads(Path("out/metadata.json").read_text())["frames"]
+    assert [bool(record["pixels"]) for record in records.values()] == [False, True, False]
+    assert np.load("out/001.npy").shape == (32, 24)
+
+
+def test_png_scale_of_a_single_file_is_printed(cli: Callable[..., Run], tmp_path: Path) -> None:
+    run = cli("complete", *make_view(tmp_path), "-o", "d.png")
+    assert "d.png: depth × 1000" in run.out
+
+
+def test_disparity_needs_its_options_and_gives_metres(cli: Callable[..., Run], tmp_path: Path) -> None:
+    image, _ = make_view(tmp_path)
+    disparity = np.zeros((24, 32), np.uint16)
+    disparity[::4, ::4] = 256 * 20
+    Image.fromarray(disparity).save(tmp_path / "a_disp.png")
+    for arguments, words in (
+        ((), "--disparity with --baseline and --focal"),
+        (("--disparity",), "needs --baseline METRES"),
+        (("--baseline", 0.5), "options of --disparity"),
+        (("--disparity", "--baseline", 0, "--focal", 100), "positive number"),
+    ):
+        run = cli("complete", image, tmp_path / "a_disp.png", *arguments)
+        assert run.code == 2
+        assert words in run.err
+    run = cli("complete", image, tmp_path / "a_disp.png", "--disparity", "--baseline", 0.5, "--focal", 100, "-o", "out")
+    assert run.code == 0, run.err
+    assert "min 2.5, median 2.5, max 2.5 m" in run.out
+    assert cli("info", tmp_path / "a_disp.png").out.startswith("disparity, going by its name")
+
+
+def test_resume_refuses_weights_of_the_same_name(cli: Callable[..., Run], tmp_path: Path) -> None:
+    images, depths = make_folders(tmp_path, 1)
+    assert cli("complete", images, depths, "-o", "out", "-f", "npy").code == 0
+    table = json.loads(Path("out/metadata.json").read_text())
+    table["reading"]["weights"] = "0123456789abcdef"
+    Path("out/metadata.json").write_text(json.dumps(table))
+    run = cli("complete", images, depths, "-o", "out", "-f", "npy", "--resume")
+    assert run.code == 2
+    assert "weights 0123456789abcdef (now )" in run.err

@@ -83,8 +83,8 @@ def test_exported_form_of_the_network_equals_the_network() -> None:
         expected = network(image, sparse)
         depth, scale, confidence, sky, residual = CompactExport(network)(image, sparse)
     assert torch.allclose(depth, expected.depth, rtol=1e-4)
-    assert expected.scale is not None
-    assert torch.allclose(scale, expected.scale, rtol=1e-3)
+    assert expected.laplace_scale is not None
+    assert torch.allclose(scale, expected.laplace_scale, rtol=1e-3)
     assert torch.equal(confidence, expected.fields.confidence)
     assert expected.sky is not None
     assert torch.allclose(sky, expected.sky.sigmoid(), atol=1e-5)

@@ -95,7 +95,7 @@ def test_large_image_is_computed_small_and_returned_large(model: Path) -> None:
     image, sparse = view(300, 400)
     result = OnnxCompleter(model).complete(image, sparse)
     assert result.depth.shape == (300, 400)
-    assert (result.details["computed_width"], result.details["computed_height"]) == (200, 150)
+    assert (result.details.computed_width, result.details.computed_height) == (200, 150)
 
 
 def test_no_measurements_give_relative_depth(model: Path) -> None:
@@ -149,6 +149,7 @@ COMMANDS = {
     "folders": "complete images sparse -o out --runtime onnx",
     "demo": "demo -o out",
     "live": "live images sparse -o out",
+    "info": "info {model}",
     "doctor": "doctor {room}.jpg {room}_sparse.npz --folds 2",
 }
 WITHOUT_TORCH = (
@@ -163,12 +164,13 @@ def test_commands_with_an_onnx_model_need_no_torch(model: Path, tmp_path: Path, 
     for folder, source in (("images", f"{room}.jpg"), ("sparse", f"{room}_sparse.npz")):
         (tmp_path / folder).mkdir()
         shutil.copy(source, tmp_path / folder / f"a{Path(source).suffix}")
-    words = [*COMMANDS[command].format(room=room).split(), "-m", str(model)]
+    words = COMMANDS[command].format(room=room, model=model).split()
+    words += [] if command == "info" else ["-m", str(model)]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert command == "doctor" or list((tmp_path / "out").glob("*.npy"))
+    assert command in ("doctor", "info") or list((tmp_path / "out").glob("*.npy"))
 
 
 def test_command_that_needs_torch_says_what_to_install() -> None:
@@ -256,7 +258,7 @@ def compact(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompactNetwork, O
     return network, OnnxCompleter(path)
 
 
-SHAPES = [(1, 64, 96), (1, 128, 160), (2, 96, 256), (3, 224, 64), (1, 256, 320), (1, 64, 544)]
+SHAPES = [(1, 64, 96), (1, 121, 163), (2, 96, 256), (3, 240, 70), (1, 256, 320), (1, 64, 550), (1, 9, 17)]
 
 
 @pytest.mark.parametrize(("batch", "height", "width"), SHAPES)
@@ -269,8 +271,8 @@ def test_exported_compact_network_equals_torch(
     with torch.inference_mode():
         expected = network(image, sparse)
     got = completer.session.run(list(OUTPUTS), {"image": image.numpy(), "sparse": sparse.numpy()})
-    assert expected.scale is not None
-    for ours, theirs in ((got[0], expected.depth), (got[1], expected.scale)):
+    assert expected.laplace_scale is not None
+    for ours, theirs in ((got[0], expected.depth), (got[1], expected.laplace_scale)):
         assert (np.abs(ours / theirs.numpy() - 1) < 1e-3).mean() >= 0.999
     assert np.allclose(got[2], expected.fields.confidence.numpy(), atol=1e-4)
     assert got[4].max() < 1e-4

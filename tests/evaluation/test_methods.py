@@ -12,6 +12,7 @@ import pytest
 import omnidc
 from omnidc.errors import ConfigError, InputError, OmnidcError
 from omnidc.evaluation.baselines import BASELINES
+from omnidc.evaluation.baselines.interpolation import nearest
 from omnidc.evaluation.methods import find_method, fingerprint, run_method
 from omnidc.evaluation.sample import Sample
 
@@ -28,7 +29,7 @@ def brightness(image: np.ndarray) -> np.ndarray:
 
 def test_names_find_baselines_and_functions_of_modules() -> None:
     assert find_method("linear") is BASELINES["linear"]
-    assert find_method("omnidc.evaluation.baselines:nearest") is BASELINES["nearest"]
+    assert find_method("omnidc.evaluation.baselines:nearest") is nearest
 
 
 @pytest.mark.parametrize("fit", ["depth", "disparity", "depth-robust", "disparity-robust"])
@@ -72,6 +73,7 @@ def test_a_map_of_another_size_is_a_sentence() -> None:
 
 def test_a_fingerprint_follows_the_file(tmp_path: Path) -> None:
     assert fingerprint("linear") == ""
+    assert fingerprint("compact") != ""  # the bundled weights change with the package
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"one")
     first = fingerprint(str(file))
@@ -80,12 +82,13 @@ def test_a_fingerprint_follows_the_file(tmp_path: Path) -> None:
     assert fingerprint(str(file)) != first
 
 
-def test_any_other_name_is_loaded_as_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", ["compact", "hf://owner/name"])
+def test_any_other_name_is_loaded_as_a_model(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     seen: dict[str, object] = {}
 
     class Completer:
-        def complete(self, image: np.ndarray, sparse: np.ndarray, *, intrinsics: object = None) -> SimpleNamespace:
-            seen["intrinsics"] = intrinsics
+        def complete(self, image: np.ndarray, sparse: np.ndarray, *, intrinsics: object, sky: str) -> SimpleNamespace:
+            seen.update(intrinsics=intrinsics, sky=sky)
             return SimpleNamespace(depth=np.ones(sparse.shape), uncertainty=None)
 
     def load(name: str) -> Completer:
@@ -95,8 +98,8 @@ def test_any_other_name_is_loaded_as_a_model(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(omnidc, "load", load, raising=False)
     s = sample()
     camera = np.eye(3)
-    depth, scale = run_method(find_method("compact"), replace(s, intrinsics=camera))
-    assert seen == {"name": "compact", "intrinsics": camera}
+    depth, scale = run_method(find_method(model), replace(s, intrinsics=camera))
+    assert seen == {"name": model, "intrinsics": camera, "sky": "keep"}
     assert (depth == 1).all()
     assert scale is None
 

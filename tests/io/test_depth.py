@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from omnidc.deploy.live import DepthFolder
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.stereo import Stereo
 from omnidc.io.depth import CODECS, is_disparity, read_depth, write_depth
 from omnidc.pipeline import make_frame
+from omnidc.web import decode
 
 
 @pytest.fixture
@@ -201,6 +203,14 @@ def test_disparity_is_never_taken_for_depth(name: str, tmp_path: Path) -> None:
     frame = make_frame(np.zeros((4, 4, 3), np.uint8), path, disparity=Stereo(0.5, 700))
     assert frame.measurements()[0, 0] == pytest.approx(0.5 * 700 / 2)
     assert frame.unit == "m"
+
+
+def test_disparity_is_refused_by_web_and_live(tmp_path: Path) -> None:
+    path = _png16(tmp_path / "frames" / "1_disp.png", np.full((4, 4), 512))
+    with pytest.raises(InputError, match="disparities, going by its name: send depth"):
+        decode.depth(path, 10**6, None)
+    with pytest.raises(InputError, match="convert it to depth"):
+        DepthFolder(path.parent, False, None).at(0)
 
 
 @pytest.mark.parametrize("name", ["display/1.png", "dispatch.png", "depth/1.png"])

@@ -100,7 +100,7 @@ def test_large_images_are_tiled_and_agree_with_the_whole(tiny: DepthCompleter) -
     image, sparse = view(192, 320, points=300)
     whole = tiny.complete(image, sparse, tile=None)
     tiled = tiny.complete(image, sparse, tile=128)
-    assert tiled.details["tile"] == 128
+    assert tiled.details.tile == 128
     assert np.median(np.abs(tiled.depth / whole.depth - 1)) < 1e-3
     np.testing.assert_allclose(tiled.input_confidence, whole.input_confidence, atol=1e-6)
 
@@ -109,7 +109,7 @@ def test_auto_tiling_starts_above_two_megapixels(Tiny: Callable[..., Any]) -> No
     network = Tiny()
     image, sparse = view(1100, 2000, points=50)
     result = DepthCompleter(network).complete(image, sparse)
-    assert result.details["tile"] == 1024
+    assert result.details.tile == 1024
     assert len(network.calls) == 6
     assert max(map(max, network.calls)) == 1024
 

@@ -17,6 +17,8 @@ from omnidc.sensors.colmap import (  # noqa: E402
     Filters,
     find_model,
     open_model,
+    original_places,
+    undistortion_map,
     write_pinhole_model,
 )
 
@@ -76,6 +78,7 @@ MODELS: list[tuple[str, list[float]]] = [
     ("OPENCV", [60, 61, 32, 24, -0.1, 0.02, 0.002, -0.001]),
     ("FULL_OPENCV", [60, 61, 32, 24, -0.1, 0.02, 0.002, -0.001, 0.01, 0.02, 0.0, 0.0]),
     ("OPENCV_FISHEYE", [60, 61, 32, 24, -0.05, 0.01, 0.0, 0.0]),
+    ("OPENCV_FISHEYE", [60, 61, 32, 24, 0.0, 0.0, 0.0, 0.0]),
     ("SIMPLE_RADIAL_FISHEYE", [60, 32, 24, -0.05]),
     ("RADIAL_FISHEYE", [60, 32, 24, -0.05, 0.01]),
     ("FOV", [60, 61, 32, 24, 0.5]),
@@ -263,6 +266,24 @@ def test_pinhole_model_dense_points_have_tracks_and_colors(tmp_path: Path) -> No
     place = next(e.point2D_idx for e in added.track.elements if e.image_id == image.image_id)
     K = image.camera.calibration_matrix()
     assert np.allclose(image.points2D[place].xy, K[:2, 2])  # straight ahead is the principal point
+
+
+@pytest.mark.parametrize(
+    ("model", "params"), [("OPENCV", [60, 61, 32, 24, -0.1, 0.02, 0.002, -0.001]), ("FISHEYE", [60, 61, 32, 24])]
+)
+def test_original_places_invert_the_undistortion(model: str, params: list[float]) -> None:
+    import cv2
+
+    camera = pycolmap.Camera(camera_id=1, model=model, width=WIDTH, height=HEIGHT, params=params)
+    places = original_places(camera)
+    border = cv2.BORDER_REPLICATE
+    back = cv2.remap(undistortion_map(camera), places[..., 0], places[..., 1], cv2.INTER_LINEAR, borderMode=border)
+    rows, columns = np.mgrid[:HEIGHT, :WIDTH]
+    inside = np.isfinite(places).all(axis=2)
+    off = np.abs(back - np.stack([columns, rows], axis=2))[inside]
+    assert inside.mean() > 0.8
+    assert np.quantile(off, 0.9) < 0.05
+    assert off.max() < 0.5  # at the border half a pixel has no neighbor to interpolate with
 
 
 def test_rig_images_have_poses_and_leave_the_model_alone(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import omnidc
+from omnidc.pipeline.completion import RunDetails
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 
@@ -97,7 +98,7 @@ class Stub:
                 sparse=given.sparse,
                 image=given.image,
                 intrinsics=given.intrinsics,
-                details={"model": self.name},
+                details=RunDetails(model=self.name),
             )
             for given in inputs
         ]

@@ -51,10 +51,14 @@ def test_doctor_examines_a_typed_camera(client_of: Any, room: Any) -> None:
     assert camera["verdict"] == "suspicious"
 
 
-def test_doctor_finds_planted_outliers(client_of: Any, room: Any) -> None:
-    lines = verdict_of(client_of(), files=room, data={"unit": "m", "outliers": "0.3"})
-    found = {f["check"]: f["verdict"] for f in lines[-1]["verdict"]["findings"]}
-    assert found["outliers"] == "suspicious"
+def test_doctor_finds_millimetres_taken_for_metres(client_of: Any, room: Any) -> None:
+    stream = io.BytesIO()
+    np.save(stream, 1000 * np.load(io.BytesIO(room["sparse"][1]))["depth"])
+    files = {**room, "sparse": ("room.npy", stream.getvalue())}
+    lines = verdict_of(client_of(), files=files, data={"unit": "m"})
+    [unit] = [finding for finding in lines[-1]["verdict"]["findings"] if finding["check"] == "unit"]
+    assert unit["verdict"] == "suspicious"
+    assert "type 1000 under" in unit["advice"]
 
 
 def test_doctor_without_points_is_refused(client_of: Any, room: Any) -> None:

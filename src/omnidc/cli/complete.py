@@ -199,8 +199,8 @@ def demo(
     typer.echo(f"wrote {', '.join(str(path) for path in paths)}")
 
 
-def info(file: Annotated[Path, typer.Argument(help="Image, depth file or checkpoint.")]) -> None:
-    """Say what a file holds: an image, a depth map (with the unit that would be assumed), or a checkpoint."""
+def info(file: Annotated[Path, typer.Argument(help="Image, depth file, checkpoint or ONNX model.")]) -> None:
+    """Say what a file holds: an image, depth (with the unit that would be assumed), a checkpoint, an ONNX model."""
     from omnidc.errors import FileError
 
     if not file.is_file():
@@ -208,12 +208,25 @@ def info(file: Annotated[Path, typer.Argument(help="Image, depth file or checkpo
     suffix = file.suffix.lower()
     if suffix == ".safetensors":
         lines = _describe_safetensors(file)
+    elif suffix == ".onnx":
+        lines = _describe_onnx(file)
     elif suffix in (".pt", ".pth", ".ckpt"):
         lines = [f"a PyTorch checkpoint of {file.stat().st_size / 1e6:.1f} MB: turn it into ours with  omnidc convert"]
     else:
         lines = _describe_picture(file)
     for line in lines:
         typer.echo(line)
+
+
+def _describe_onnx(file: Path) -> list[str]:
+    from dataclasses import asdict
+
+    from omnidc.deploy.runtime import OnnxCompleter
+
+    model = OnnxCompleter(file, "cpu")
+    size = "any size" if model.fixed_size is None else "{}x{} (height x width)".format(*model.fixed_size)
+    lines = [f"ONNX model: {file.stat().st_size / 1e6:.1f} MB, images of {size}, outputs {', '.join(model.outputs)}"]
+    return lines + [f"  {key}: {value}" for key, value in asdict(model.info).items() if value not in (None, "")]
 
 
 def _describe_picture(file: Path) -> list[str]:

@@ -35,5 +35,6 @@ def export(
         if len(words) != 2 or not all(word.isdecimal() for word in words):
             raise ConfigError(f"--size is HEIGHTxWIDTH such as 480x640, not {size!r}.")
         fixed = (int(words[0]), int(words[1]))
-    report = export_network(load(model or "compact", "cpu").network, output, iterations, fixed)
-    typer.echo(f"wrote {report.path}: {report.nodes} nodes, {report.megabytes:.1f} MB, in {report.seconds:.0f} s")
+    network = load(model or "compact", "cpu").network
+    done = export_network(network, output, iterations, fixed, lambda text: typer.echo(text, err=True))
+    typer.echo(f"wrote {done.path}: {done.nodes} nodes, {done.megabytes:.1f} MB, in {done.seconds:.0f} s")

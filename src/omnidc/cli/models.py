@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -14,7 +14,7 @@ ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HEL
 RUNTIME_HELP = '"auto" (onnx for .onnx files), "torch" or "onnx".'
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
-RuntimeOption = Annotated[str, typer.Option(help=RUNTIME_HELP)]
+RuntimeOption = Annotated[Literal["auto", "torch", "onnx"], typer.Option(help=RUNTIME_HELP)]
 
 
 def load_model(model: str | None, device: str, runtime: str = "auto") -> DepthCompleter:

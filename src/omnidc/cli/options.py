@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
-from enum import Enum
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
@@ -46,9 +45,6 @@ def _parameter(each: Field[Any], kind: Any) -> inspect.Parameter:
     flags: tuple[str, ...] = each.metadata.get("flags", ())
     if "parse" in each.metadata:
         kind = str
-    elif get_origin(kind) is Literal:
-        kind = _choice(each.name, get_args(kind))
-        default = kind(default)
     elif get_origin(kind) is tuple:
         kind, default = list[str] | None, None
     elif kind is bool and not flags:
@@ -57,14 +53,9 @@ def _parameter(each: Field[Any], kind: Any) -> inspect.Parameter:
     return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _choice(name: str, words: tuple[str, ...]) -> Any:
-    """Return an enumeration of words; older versions of typer do not know `Literal`."""
-    return Enum(name, {word: word for word in words})
-
-
 def _value(each: Field[Any], value: Any) -> Any:
     if "parse" in each.metadata:
         return each.metadata["parse"](value)
     if isinstance(each.default, tuple):
         return tuple(value or ())
-    return value.value if isinstance(value, Enum) else value
+    return value

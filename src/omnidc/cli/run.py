@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,14 +66,12 @@ class RunOptions(ModelOptions):
         default=False, metadata={"help": "Also run omnidc doctor on each frame: errors at hidden points, suspicions."}
     )
 
-    def reading(self, options: Any) -> dict[str, Any]:
+    def reading(self, choices: Mapping[str, Any]) -> dict[str, Any]:
         """Return how the input is read, as JSON values: what a resumed run must not change."""
         import json
-        from dataclasses import asdict, is_dataclass
 
-        table = asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
         common = {"mask": self.mask, "ignore_exif": self.ignore_exif, "prior": self.prior, "weights": self.weights}
-        return dict(json.loads(json.dumps({**table, **common}, default=_as_json)))
+        return dict(json.loads(json.dumps({**choices, **common}, default=_as_json)))
 
     @property
     def weights(self) -> str:
@@ -85,8 +84,6 @@ class RunOptions(ModelOptions):
 
 def _as_json(value: Any) -> Any:
     """Return an array as lists, a record as a table, and a path as text."""
-    from dataclasses import asdict, is_dataclass
-
     if hasattr(value, "tolist"):
         return value.tolist()
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)

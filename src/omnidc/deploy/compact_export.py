@@ -39,11 +39,11 @@ class CompactExport(nn.Module):
         self.network.iterations = iterations or network.config.iterations
         self.network.eval()
         side = network.config.max_side
-        self.info = ModelInfo("compact", SIZE_DIVISOR, side, self.network.iterations, license="Apache-2.0")
+        self.info = ModelInfo("compact", max_side=side, iterations=self.network.iterations, license="Apache-2.0")
 
     def forward(
         self,
-        image: Tensor,  # [B, 3, H, W]; H and W multiples of SIZE_DIVISOR
+        image: Tensor,  # [B, 3, H, W]
         sparse: Tensor,  # [B, 1, H, W]
     ) -> tuple[Tensor, ...]:
         out = self.network(image, sparse)

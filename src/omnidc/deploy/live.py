@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from omnidc.errors import ConfigError, FileError
 from omnidc.frame import Frame, FrameSource
-from omnidc.io.depth import CODECS, read_depth
+from omnidc.io.depth import CODECS, read_depth, refuse_disparity
 from omnidc.io.files import atomic_path, write_json
 from omnidc.io.images import SUFFIXES
 from omnidc.pipeline.completion import Completion
@@ -58,7 +58,9 @@ class DepthFolder:
         paths = self._list() if self.newest else self.paths
         if not paths or (index >= len(paths) and not self.newest):
             return None
-        return read_depth(paths[-1] if self.newest else paths[index], self.scale).depth
+        path = paths[-1] if self.newest else paths[index]
+        refuse_disparity(path, "convert it to depth")
+        return read_depth(path, self.scale).depth
 
     def _list(self) -> list[Path]:
         # Half-written files of careful writers begin with a dot.

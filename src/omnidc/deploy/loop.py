@@ -7,8 +7,9 @@ replaces the placeholder by a `Loop` with that as its body. What all iterations 
 
 from __future__ import annotations
 
-import io
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from omnidc.deploy.fixed_solver import FixedMultigrid, Iterate, Problem, iterate
 
+OPSET = 18
 DOMAIN, PLACEHOLDER = "omnidc", "Iterations"
 CARRIED = 4  # tensors of an `Iterate`
 PREFIX = "iteration/"  # of the names of the body
@@ -61,25 +63,39 @@ def run_iterations(problem: Problem, iterations: int) -> Iterate:
     return Iterate(*_Iterations.apply(*count, *problem.first.tensors(), *shared))  # type: ignore[no-untyped-call]
 
 
-def trace_step(problem: Problem, opset: int) -> Any:
-    """Return one iteration as an ONNX model; `problem` gives the number of grids and an example."""
+def trace(
+    network: nn.Module,
+    example: tuple[Tensor, ...],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    axes: dict[str, dict[int, str]],  # per input or output: the axes whose size is free
+) -> Any:
+    """Return a network as an ONNX model, as the tracer writes it."""
     import onnx
 
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "traced.onnx"
+        torch.onnx.export(
+            network,
+            example,
+            str(path),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes=axes,
+        )
+        return onnx.load(str(path))
+
+
+def trace_step(problem: Problem) -> Any:
+    """Return one iteration as an ONNX model; `problem` gives the number of grids and an example."""
     grids = problem.multigrid.grids
     tensors = (*problem.first.tensors(), problem.floating, *problem.multigrid.tensors())
-    names = [f"in{k}" for k in range(len(tensors))]
-    buffer = io.BytesIO()
-    torch.onnx.export(
-        Step(len(grids) - 1, len(grids[0].edges)),
-        tensors,
-        buffer,  # type: ignore[arg-type]  # files are taken, too, without dynamo
-        dynamo=False,
-        opset_version=opset,
-        input_names=names,
-        output_names=[f"out{k}" for k in range(CARRIED)],
-        dynamic_axes={name: {0: "batch", 2: f"rows{k}", 3: f"columns{k}"} for k, name in enumerate(names)},
-    )
-    return onnx.load_from_string(buffer.getvalue())
+    inputs = [f"in{k}" for k in range(len(tensors))]
+    outputs = [f"out{k}" for k in range(CARRIED)]
+    axes = {name: {0: "batch", 2: f"rows{k}", 3: f"columns{k}"} for k, name in enumerate(inputs)}
+    return trace(Step(len(grids) - 1, len(grids[0].edges)), tensors, inputs, outputs, axes)
 
 
 def insert_loop(model: Any, step: Any) -> None:

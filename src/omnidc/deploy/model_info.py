@@ -8,8 +8,9 @@ Outputs  depth       float32 [B, 1, H, W]   z-depth in the unit of `sparse`, > 0
          sky         float32 [B, 1, H, W]   probability that the pixel has no depth
          residual    float32 [B]            relative residual of the solve
 
-A model has `depth`; the other outputs may be absent. H and W are multiples of `size_divisor`, at least two of them: the
-caller pads at the bottom and on the right, the image by repeating its last row and column, the sparse depth with 0.
+A model has `depth`; the other outputs may be absent. H and W are multiples of `size_divisor` (1 = any size), at least
+two of them: the caller pads at the bottom and on the right, the image by repeating its last row and column, the sparse
+depth with 0.
 """
 
 from __future__ import annotations

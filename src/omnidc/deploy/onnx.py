@@ -7,10 +7,9 @@ indexing, no in-place writes into slices, a fixed number of grids. The iteration
 
 from __future__ import annotations
 
-import io
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,18 @@ from torch import Tensor, nn
 
 from omnidc.deploy.compact_export import CompactExport
 from omnidc.deploy.graph import graphs, name_sizes, simplify
-from omnidc.deploy.loop import insert_loop, trace_step
+from omnidc.deploy.loop import insert_loop, trace, trace_step
 from omnidc.deploy.model_info import INPUTS, OUTPUTS, ModelInfo
 from omnidc.deploy.short_forms import ShortForms
 from omnidc.errors import CheckpointError, ConfigError, MissingExtraError
 from omnidc.io.files import atomic_path
 from omnidc.network.compact import CompactNetwork
 
-OPSET = 18
-TRACED = (5, 7)  # height and width in units of the divisor: every padding to a multiple of two units changes them
+TRACED = (147, 213)  # height and width; no padding to any multiple leaves them as they are
 TOLERANCE, MIN_EQUAL = 1e-3, 0.999  # relative difference from torch, and the share of pixels that keep to it
-# Batch, and height and width in units of the divisor, at which the sizes of all values are observed: below and above
-# 256 pixels, to which networks pad.
-OBSERVED = ((2, 2, 9), (3, 10, 3), (1, 17, 20), (2, 3, 26))
+# Batch, height and width at which the sizes of all values are observed and the result is compared: below and above 256
+# pixels, to a multiple of which networks pad.
+OBSERVED = ((2, 61, 277), (3, 309, 90), (1, 530, 101), (1, 96, 837))
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,12 @@ def export_onnx(
     info: ModelInfo,
     outputs: Sequence[str] = OUTPUTS,
     size: tuple[int, int] | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> ExportReport:
     """Write `network` as an ONNX file that `omnidc.deploy.runtime` and the browser page run.
 
     size: height and width of the only images that the model will take; None = any.
+    report: takes a line for each step, since all of them take half a minute.
     """
     try:
         import onnx
@@ -70,15 +70,15 @@ def export_onnx(
             f"--size {size[0]}x{size[1]} does not suit this model: both sides are positive multiples of {divisor}."
         )
     start = time.perf_counter()
-    model = _trace(
-        network.eval(), size or (TRACED[0] * divisor, TRACED[1] * divisor), list(outputs), is_fixed=size is not None
-    )
+    report("tracing …")
+    model = _trace(network.eval(), size or _multiple(TRACED, divisor), list(outputs), is_fixed=size is not None)
+    report("simplifying …")
     model = simplify(model)
-    observed = [(b, *size) for b, _, _ in OBSERVED] if size else [(b, h * divisor, w * divisor) for b, h, w in OBSERVED]
-    examples = [_example(*one) for one in observed]
+    examples = [_example(batch, *(size or _multiple(sides, divisor))) for batch, *sides in OBSERVED]
     name_sizes(model, [_arrays(one) for one in examples])
     onnx.helper.set_model_props(model, info.to_metadata())
     onnx.checker.check_model(model)
+    report(f"comparing with torch for {len(examples)} batches …")
     _check(model, network, outputs.index("depth"), examples)
     with atomic_path(path) as temporary:
         onnx.save(model, str(temporary))
@@ -87,7 +87,11 @@ def export_onnx(
 
 
 def export_network(
-    network: nn.Module, path: Path, iterations: int | None = None, size: tuple[int, int] | None = None
+    network: nn.Module,
+    path: Path,
+    iterations: int | None = None,
+    size: tuple[int, int] | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> ExportReport:
     """Write a network of this package; `iterations` of its solver, None = what the network suggests."""
     if iterations is not None and iterations < 1:
@@ -96,31 +100,19 @@ def export_network(
         name = type(network).__name__
         raise ConfigError(f"The network {name} has no form that exports to ONNX; choose another model.")
     module = CompactExport(network, iterations)
-    return export_onnx(module, path, module.info, size=size)
+    return export_onnx(module, path, module.info, size=size, report=report)
 
 
 def _trace(network: nn.Module, size: tuple[int, int], outputs: list[str], is_fixed: bool) -> Any:
-    import onnx
-
     axes = {0: "batch"} if is_fixed else {0: "batch", 2: "height", 3: "width"}
+    named = {name: {0: "batch"} if name == "residual" else axes for name in (*INPUTS, *outputs)}
     example = _example(2, *size)
-    buffer = io.BytesIO()
     with torch.no_grad(), warnings.catch_warnings(), ShortForms():
-        # The exporter warns of its own internals; tests compare the result with torch.
+        # The exporter warns of its own internals; `_check` compares the result with torch.
         warnings.simplefilter("ignore")
-        torch.onnx.export(
-            network,
-            example,
-            buffer,  # type: ignore[arg-type]  # files are taken, too, without dynamo
-            dynamo=False,
-            opset_version=OPSET,
-            input_names=list(INPUTS),
-            output_names=outputs,
-            dynamic_axes={name: {0: "batch"} if name == "residual" else axes for name in (*INPUTS, *outputs)},
-        )
-        model = onnx.load_from_string(buffer.getvalue())
+        model = trace(network, example, INPUTS, outputs, named)
         if isinstance(network, CompactExport):
-            insert_loop(model, trace_step(network.example_problem(*example), OPSET))
+            insert_loop(model, trace_step(network.example_problem(*example)))
     return model
 
 
@@ -141,6 +133,12 @@ def _check(model: Any, network: nn.Module, index: int, examples: Sequence[tuple[
                 f"{TOLERANCE:g}; nothing was written. Please report this with the model and the versions of torch and "
                 "onnxruntime."
             )
+
+
+def _multiple(sides: Sequence[int], divisor: int) -> tuple[int, int]:
+    """Height and width, rounded up to multiples."""
+    height, width = (side + -side % divisor for side in sides)
+    return height, width
 
 
 def _example(batch: int, height: int, width: int) -> tuple[Tensor, Tensor]:

@@ -113,7 +113,7 @@ class OnnxCompleter(BaseCompleter):
             depth=pass_through(depth, sparse) if options.keep_input == "hard" else depth,
             uncertainty=None if out.uncertainty is None else enlarge(np.maximum(out.uncertainty, tiny), sparse.shape),
             confidence=_confidence(out.confidence, sparse, size),
-            sky=None if out.sky is None else enlarge(out.sky, sparse.shape),
+            sky=None if out.sky is None else enlarge(np.maximum(out.sky, tiny), sparse.shape),
             working_size=size,
             iterations=self.info.iterations or 0,
             residual=out.residual or 0.0,

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
+from omnidc.network.checkpoint import BUNDLED
 from omnidc.pipeline.alignment import Space, align
 from omnidc.pipeline.prior import find_callable, fuse, fuse_completion
 
@@ -44,7 +45,7 @@ def find_method(name: str, untiled: bool = False) -> Method:
     if not Path(name).exists() and not _is_model(name):
         raise ConfigError(
             f"There is no method {name!r}: use a baseline ({', '.join(BASELINES)}), module:callable, the name of a "
-            "shipped model, or the path of a checkpoint that exists."
+            "shipped model, hf://owner/name, or the path of a checkpoint that exists."
         )
     import omnidc
 
@@ -103,13 +104,16 @@ def _own_method(name: str) -> Method:
 
 
 def _is_model(name: str) -> bool:
-    return "/" not in name and "\\" not in name and not Path(name).suffix
+    """Whether a name may be that of a model: bundled, or on the hub."""
+    return name.startswith("hf://") or ("/" not in name and "\\" not in name and not Path(name).suffix)
 
 
 def fingerprint(source: str | Method) -> str:
-    """Changes when the checkpoint file behind a method does, so that a resumed run does not keep old scores."""
-    path = Path(source) if isinstance(source, str) else None
-    if path is None or not path.is_file():
+    """Identify the weights behind a method, so that a resumed run does not keep scores of others; "" without a file."""
+    if not isinstance(source, str):
+        return ""
+    path = BUNDLED.get(source, Path(source))
+    if not path.is_file():
         return ""
     status = path.stat()
     return f"{status.st_size}-{status.st_mtime_ns}"

@@ -43,7 +43,7 @@ class Published:
 SCALE_FACTORS = (0.001, 0.1, 1.0, 10.0, 1000.0)  # of the paper's scale test
 
 
-def nothing_missing(root: Path) -> list[str]:
+def _nothing(root: Path) -> list[str]:
     return []
 
 
@@ -62,8 +62,8 @@ class EvaluationProtocol:
     rmse_divisors: Mapping[str, float] = field(default_factory=dict)  # by group, before averaging
     total: bool = True  # whether a mean over the patterns says anything
     published: tuple[Published, ...] = ()
-    missing: Callable[[Path], list[str]] = nothing_missing  # data of this protocol that a root does not have
+    missing: Callable[[Path], list[str]] = _nothing  # data of this protocol that a root does not have
     needs_data: bool = True
     memory: bool = False  # measure the peak memory of every run
     untiled: bool = False  # networks of this package run the whole image at its own size
-    counts: Callable[[Path], list[str]] = nothing_missing  # sentences on numbers of frames that differ from the paper's
+    counts: Callable[[Path], list[str]] = _nothing  # sentences on numbers of frames that differ from the paper's

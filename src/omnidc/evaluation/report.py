@@ -258,8 +258,8 @@ def write_html(results: Results, path: Path, pictures: int | None = 3) -> None:
     for pattern in results.patterns if results.folder is not None and pictures != 0 else ():
         parts.append(f"<h2>{escape(pattern)}</h2><p>{' | '.join(PANELS)}</p>")
         for method in results.methods:
-            rows = results.select(method, pattern)
-            rows.sort(key=lambda row: row.scores.get(headline, math.nan), reverse=LABELS[headline][1] == "↓")
+            rows = [row for row in results.select(method, pattern) if math.isfinite(row.scores.get(headline, math.nan))]
+            rows.sort(key=lambda row: row.scores[headline], reverse=LABELS[headline][1] == "↓")
             for row in rows[:pictures]:
                 parts.append(_figure(results.folder, row.key, number(row.scores[headline], headline), headline))
     page = f"<!doctype html><meta charset=utf-8><title>{escape(results.protocol.title)}</title><style>{STYLE}</style>"

@@ -264,13 +264,10 @@ def is_disparity(path: Path) -> bool:
     return any(_DISPARITY.search(name.lower()) for name in (path.stem, path.parent.name))
 
 
-def refuse_disparity(path: Path) -> None:
+def refuse_disparity(path: Path, remedy: str = "give --disparity with --baseline and --focal") -> None:
     """Raise where a file of disparities would be taken for depth."""
     if is_disparity(path):
-        raise InputError(
-            f"{path} holds disparities, going by its name, not depth: give --disparity with --baseline and --focal, "
-            "or rename it if it is depth."
-        )
+        raise InputError(f"{path} holds disparities, going by its name: {remedy}, or rename it if it is depth.")
 
 
 def read_disparity(path: StrPath, stereo: Stereo, scale: float | None = None) -> DepthFile:

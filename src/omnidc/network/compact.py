@@ -186,7 +186,7 @@ class CompactNetwork(DepthNetwork):
         first = max(0, rows[0] - self.config.propagation_steps)
         last = min(height, rows[1] + self.config.propagation_steps)
         low, high = source_rows(first, last, size[0], height)
-        top, bottom = low // 2, -(-high // 2)  # cells of 2 × 2 pixels
+        top, bottom = low // 2, (high + 1) // 2  # cells of 2 × 2 pixels; ONNX would round a negative number towards 0
         pixels = _to_pixels(self.full_head(solved.x2[..., top:bottom, :]))[..., low - 2 * top : high - 2 * top, :]
         maps = torch.cat([solved.maps[..., low:high, :], pixels], dim=1)[..., : size[1]]
         maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))

@@ -6,7 +6,7 @@ import base64
 import io
 import os
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,6 +39,24 @@ PREVIEW_SUFFIXES = (".jpg", ".jpeg", ".webp")
 CLOUD_SUFFIXES = (".ply", ".glb")
 
 
+@dataclass(frozen=True)
+class RunDetails:
+    """How a result was computed; goes into the metadata.
+
+    unit_reason: which unit was assumed, and why. computed_width, computed_height: the working size. tile: side of the
+    tiles in pixels; None = the whole image ran at once. solver_residual: ‖r‖ / ‖b‖ of the normal equations at the end.
+    """
+
+    model: str = ""
+    keep_input: str = ""
+    unit_reason: str = ""
+    computed_width: int = 0
+    computed_height: int = 0
+    tile: int | None = None
+    solver_iterations: int = 0
+    solver_residual: float = 0.0
+
+
 @dataclass(eq=False, repr=False)
 class Completion:
     """Dense depth of one view. Maps have the size of the image that was given.
@@ -55,7 +73,7 @@ class Completion:
     sky: float32 [H, W] in [0, 1], probability that a pixel has no depth; None where the network does not predict it.
     returns: points of the sensor, as in `Frame`.
     warnings: what the user should know, each a sentence.
-    details: what happened (model, solver iterations, tile); goes into the metadata.
+    details: how it was computed.
     """
 
     depth: FloatMap
@@ -66,7 +84,7 @@ class Completion:
     intrinsics: npt.NDArray[np.float64] | None = None
     unit: Unit = Unit.METERS
     warnings: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    details: RunDetails = RunDetails()
     sky: FloatMap | None = None
     returns: int | None = None
 
@@ -99,15 +117,16 @@ class Completion:
             intrinsics=frame.intrinsics,
             unit=frame.unit if (sparse > 0).any() else Unit.RELATIVE,
             warnings=warnings,
-            details={
-                "model": model,
-                "keep_input": options.keep_input,
-                "unit_reason": frame.unit_reason,
-                "computed_width": maps.working_size[1],
-                "computed_height": maps.working_size[0],
-                "tile": maps.tile,
-                "solver_iterations": maps.iterations,
-            },
+            details=RunDetails(
+                model=model,
+                keep_input=options.keep_input,
+                unit_reason=frame.unit_reason,
+                computed_width=maps.working_size[1],
+                computed_height=maps.working_size[0],
+                tile=maps.tile,
+                solver_iterations=maps.iterations,
+                solver_residual=maps.residual,
+            ),
             sky=maps.sky,
             returns=frame.returns,
         )
@@ -180,7 +199,7 @@ class Completion:
             "unit": self.unit.value,
             "points": int((self.sparse > 0).sum()),
             "depth": _range(self.depth),
-            **self.details,
+            **asdict(self.details),
         }
         if measured.any():
             relative = np.abs(self.residual[measured]) / self.sparse[measured]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from omnidc.frame import Frame, OriginalPixels
+from omnidc.frame import UNDISTORTED, Frame, OriginalPixels
 from omnidc.geometry.rasterize import move_points, resample_depth
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.sinks import Sink
@@ -31,7 +31,7 @@ class OriginalPixelsSink:
                 sparse=completion.sparse,
                 mask=None,
                 intrinsics=None,
-                pixels="",
+                pixels=frame.pixels.removesuffix(UNDISTORTED).removesuffix("; "),
                 original=None,
                 notes=(*frame.notes, "depth brought back to the camera's own pixels, with its distortion"),
             )

@@ -100,7 +100,8 @@ def pair_source(
     """Pair the photographs of a folder with the depth files of another by their names before the suffix."""
     pictures = {path.stem: path for path in sorted(images.iterdir()) if path.suffix.lower() in SUFFIXES}
     depths: dict[str, Path] = {}
-    for path in sorted(sparse.iterdir()):
+    # A .json or .txt beside a depth map of the same name is most likely something else, such as its camera.
+    for path in sorted(sparse.iterdir(), key=lambda path: (path.suffix.lower() in POINT_SUFFIXES, path)):
         if path.suffix.lower() in (*CODECS, *POINT_SUFFIXES) and path.is_file():
             depths.setdefault(path.stem, path)
     pairs = {stem: (pictures[stem], depths[stem]) for stem in pictures if stem in depths}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError, InputError, MissingExtraError
-from omnidc.frame import Frame, LazyFrames, OriginalPixels, Unit, point_warnings
+from omnidc.frame import UNDISTORTED, Frame, LazyFrames, OriginalPixels, Unit, point_warnings
 from omnidc.geometry.camera import Picture, centered_crop, mark_outside
 from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
@@ -27,7 +27,7 @@ from omnidc.io.colmap_model import Model, read_model
 from omnidc.io.images import read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import untrusted
-from omnidc.sensors.photo import UNDISTORTED, find_mask_of
+from omnidc.sensors.photo import find_mask_of
 from omnidc.sensors.visibility import near_observed_surface
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
@@ -101,7 +101,7 @@ class ColmapModel:
             f"{len(chosen)} of {total} points pass the filters (track >= {self.filters.min_track}, "
             f"error <= {self.filters.max_error:g} px)"
         )
-        distorted = sorted({camera.model_name for camera in self._cameras() if not camera.is_undistorted()})
+        distorted = sorted({camera.model_name for camera in self._cameras() if not is_pinhole(camera)})
         if distorted:
             self.notes.append(f"images are undistorted to a pinhole camera (the model has {', '.join(distorted)})")
         self.notes.append("pixel centres moved from COLMAP's +0.5 to integers")
@@ -117,7 +117,7 @@ class ColmapModel:
 
     def _undistort(self, picture: Picture, camera: Any) -> tuple[Picture, Array]:
         _, K = undistorted_camera(camera)
-        if camera.is_undistorted():
+        if is_pinhole(camera):
             return picture, K
         if camera.camera_id not in self._maps:  # most models have one camera: its map serves all images
             self._maps = {camera.camera_id: undistortion_map(camera)}
@@ -140,7 +140,7 @@ class ColmapModel:
             )
         mask_file, warnings = find_mask_of(self.masks, name)
         mask = None if mask_file is None else read_mask(mask_file, size)
-        taken = picture
+        taken, pinhole = picture, is_pinhole(image.camera)
         picture, K = self._undistort(picture, image.camera)
         if mask is not None:
             levels = np.where(mask, np.uint8(255), np.uint8(0))
@@ -171,10 +171,8 @@ class ColmapModel:
             unit_reason="COLMAP's scale is arbitrary",
             warnings=(*point_warnings(sparse, Unit.SCENE), *warnings),
             notes=(count.summary(), *photo.notes),
-            pixels="; ".join(_pixels(photo.orientation, turned, image.camera.is_undistorted())),
-            original=None
-            if image.camera.is_undistorted()
-            else OriginalPixels(taken, partial(original_places, image.camera)),
+            pixels="; ".join(_pixels(photo.orientation, turned, pinhole)),
+            original=None if pinhole else OriginalPixels(taken, partial(original_places, image.camera)),
         )
         return frame if mask is None else frame.with_mask(mask)
 
@@ -278,12 +276,15 @@ def open_model(
     return result
 
 
+def is_pinhole(camera: Any) -> bool:
+    """True where lines are straight. pycolmap also calls fisheye cameras without coefficients undistorted."""
+    return bool(camera.is_undistorted()) and "FISHEYE" not in camera.model_name
+
+
 def undistorted_camera(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
     pycolmap = _pycolmap()
-    straight = (
-        camera if camera.is_undistorted() else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
-    )
+    straight = camera if is_pinhole(camera) else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     return straight, COLMAP_TO_OPENCV @ straight.calibration_matrix()
 
 

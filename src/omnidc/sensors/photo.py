@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import FileError
-from omnidc.frame import Frame, OriginalPixels
+from omnidc.frame import UNDISTORTED, Frame, OriginalPixels
 from omnidc.geometry.camera import Array, Picture, undistort, undistorted_places
 from omnidc.io.calibration import Calibration
 from omnidc.io.images import Photograph, find_mask, read_image
 from omnidc.io.turning import ArrangedPhoto, arrange
-
-UNDISTORTED = "undistorted to a pinhole camera: depth is computed for the undistorted photograph"
 
 
 @dataclass(frozen=True)

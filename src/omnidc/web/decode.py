@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.io.depth import read_depth
+from omnidc.io.depth import read_depth, refuse_disparity
 from omnidc.io.images import read_image
 from omnidc.io.lens import exif_focal
 from omnidc.io.sandbox import Answer
@@ -44,6 +44,7 @@ def photo(path: Path, pixels: int) -> Answer:
 def depth(path: Path, pixels: int, scale: float | None) -> Answer:
     """The fields of a `DepthFile`."""
     with limited(Limits(pixels=pixels, members=MEMBERS)):
+        refuse_disparity(Path(path.name), "send depth")
         file = read_depth(path, scale)
     return {"note": file.note, "scale": file.scale, "unit": file.unit, "invalid": file.invalid}, [file.depth]
 

@@ -112,7 +112,7 @@ def as_json(result: Completion) -> Body:
 def headers(result: Completion) -> dict[str, str]:
     """What a client of the bare formats should know."""
     return {
-        "Omnidc-Model": _ascii(str(result.details.get("model", ""))),
+        "Omnidc-Model": _ascii(result.details.model),
         "Omnidc-Unit": _ascii(result.unit),
         "Omnidc-Points": str(int((result.sparse > 0).sum())),
         "Omnidc-Warnings": json.dumps(result.warnings),

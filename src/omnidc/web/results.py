@@ -73,7 +73,7 @@ class Results:
 
 def _save_uncertainty(result: Completion, path: Path) -> None:
     if result.uncertainty is None:
-        raise HttpError(f"The model {result.details.get('model', '')} gives no uncertainty.", 404)
+        raise HttpError(f"The model {result.details.model} gives no uncertainty.", 404)
     result.save_maps(path)
 
 

@@ -161,7 +161,7 @@ def pack(result: Completion, notes: dict[str, Any]) -> bytes:
         "unit": result.unit,
         "relative": result.relative,
         "warnings": result.warnings,
-        "model": result.details.get("model", ""),
+        "model": result.details.model,
         "points": len(rows),
         "distrusted": int(distrusted.sum()),
         "distrust_below": DISTRUSTED,

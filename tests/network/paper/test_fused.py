@@ -46,10 +46,10 @@ def test_optimised_network_gives_the_same_numbers(
 
 def test_remembered_constants_follow_the_size(formula_network: Build) -> None:
     network = formula_network(PaperConfig())
-    plain = {size: network.update_block.encode_nothing(*size) for size in ((8, 8), (16, 8))}
-    network.update_block.remember = True
+    plain = {size: network.update_block.encode_zero(*size) for size in ((8, 8), (16, 8))}
+    network.update_block.cache = True
     for size in ((8, 8), (16, 8), (8, 8), (8, 8)):
-        assert torch.equal(network.update_block.encode_nothing(*size), plain[size])
+        assert torch.equal(network.update_block.encode_zero(*size), plain[size])
 
 
 def test_an_optimised_network_cannot_be_saved(formula_network: Build, tmp_path: object) -> None:

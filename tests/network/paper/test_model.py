@@ -354,7 +354,7 @@ def test_new_networks_start_with_the_papers_random_weights() -> None:
 
     torch.manual_seed(0)
     backbone = CompletionFormer(1, released=True)
-    backbone.initialise()
+    backbone.initialize()
     q = backbone.former.block1[0].attn.q
     assert isinstance(q, nn.Linear)
     assert 0.018 < q.weight.std() < 0.022

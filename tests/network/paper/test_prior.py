@@ -11,17 +11,17 @@ from torch import Tensor
 from omnidc.errors import ConfigError, MissingExtraError
 from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.network.paper.model import PaperNetwork
-from omnidc.network.paper.prior import DepthAnything, network_size, normalised_prior
+from omnidc.network.paper.prior import DepthAnything, network_size, normalize_prior
 
 
 def test_prior_is_normalised_by_its_quantiles() -> None:
     values = torch.rand(2, 1, 13, 17, dtype=torch.float64) * torch.tensor([3.0, 500.0]).view(2, 1, 1, 1)
     low, high = (torch.quantile(values.flatten(1), q, dim=1).view(2, 1, 1, 1) for q in (0.02, 0.98))
-    torch.testing.assert_close(normalised_prior(values), (values - low) / (high - low))
+    torch.testing.assert_close(normalize_prior(values), (values - low) / (high - low))
 
 
 def test_a_constant_prior_becomes_zero() -> None:
-    assert torch.equal(normalised_prior(torch.full((1, 1, 4, 4), 7.0)), torch.zeros(1, 1, 4, 4))
+    assert torch.equal(normalize_prior(torch.full((1, 1, 4, 4), 7.0)), torch.zeros(1, 1, 4, 4))
 
 
 @pytest.mark.parametrize(

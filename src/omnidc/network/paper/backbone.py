@@ -52,7 +52,7 @@ class Backbone(CompletionFormer):
         if self.has_laplace:
             self.cfo_dec1 = conv_bn_relu(c(128), c(32))
             self.cfo_dec0 = conv3x3(c(32 + 64), 1, bias=True)
-        self.initialise()
+        self.initialize()
 
     def forward(self, image: Tensor, depth: Tensor) -> HeadMaps:
         fe1, full, quarter = self.features(image, depth)

@@ -281,7 +281,7 @@ class CompletionFormer(nn.Module):
 
     def features(
         self,
-        image: Tensor,  # [B, 3, H, W], normalised colours
+        image: Tensor,  # [B, 3, H, W], normalized colors
         depth: Tensor,  # [B, depth channels, H, W]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return fe1 (64 channels, 1/1), [fd2, fe2] (128 channels, 1/1) and [fd4, fe4] (128 channels, 1/4)."""
@@ -292,7 +292,7 @@ class CompletionFormer(nn.Module):
         full = joined(self.dec2(joined(self.dec3(quarter), fe3)), fe2)
         return fe1, full, quarter
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Random weights for training: truncated normals for the transformer, PyTorch's defaults elsewhere."""
         for name, parameter in self.named_parameters():
             if "pos_embed" in name:

@@ -239,7 +239,7 @@ class FusedBackbone(nn.Module):
         return HeadMaps(context, confidence, guide, spn_confidence, ends[-1] if plain.has_laplace else None)
 
     def stem_rows(self, image: Tensor, first: int, last: int) -> Tensor:
-        """Rows [first, last) of fe1, from colours and depth side by side."""
+        """Rows [first, last) of fe1, from colors and depth side by side."""
         height = image.shape[2]
         conv: nn.Conv2d = self.plain.conv1[0]  # type: ignore[assignment]
         layers = [conv_layer(self.stem, height, relu=True), conv_layer(conv, height, relu=True)]
@@ -299,7 +299,7 @@ class FusedDySPN(nn.Module):
     def forward(self, depth: Tensor, guide: Tensor, confidence: Tensor, sparse: Tensor) -> Tensor:
         guide = guide.contiguous(memory_format=torch.channels_last)
         height = guide.shape[2]
-        trust = confidence.sigmoid() * (sparse > 0)
+        confidence = confidence.sigmoid() * (sparse > 0)
         for conv in self.convs:
             layers = [conv_layer(conv, height, relu=False)]  # type: ignore[arg-type]
             after = torch.empty_like(depth)
@@ -307,7 +307,9 @@ class FusedDySPN(nn.Module):
                 parameters = chain(lambda low, high: guide[:, :, low:high], layers, height, first, last)
                 offset, logit = torch.split(parameters.contiguous(), [2 * K, K], dim=1)
                 rows = slice(first, last)
-                after[:, :, rows] = self.plain.step(depth, offset, logit, trust[:, :, rows], sparse[:, :, rows], first)
+                after[:, :, rows] = self.plain.step(
+                    depth, offset, logit, confidence[:, :, rows], sparse[:, :, rows], first
+                )
             depth = after
         return depth
 

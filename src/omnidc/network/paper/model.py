@@ -14,7 +14,7 @@ from omnidc.network.paper.backbone import Backbone
 from omnidc.network.paper.completionformer import Encoder
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.fused import FusedBackbone, FusedDySPN
-from omnidc.network.paper.prior import MonocularPrior, normalised_prior
+from omnidc.network.paper.prior import MonocularPrior, normalize_prior
 from omnidc.network.paper.propagation import DySPN
 from omnidc.network.paper.update import Update, UpdateBlock
 from omnidc.network.upsample import convex_upsample
@@ -40,7 +40,7 @@ class PaperNetwork(StagedNetwork):
         self._prior = (prior,)
         self.size_divisor = FACTOR * 2 ** (config.resolutions - 1) if config.released else SMALLEST
         self.padding = "mean" if config.released else "replicate"
-        self.optimised = False
+        self.optimised = False  # `save_network` refuses a network whose layers were rebuilt
         self.backbone: Backbone | FusedBackbone = Backbone(config)
         self.prop_layer: DySPN | FusedDySPN | None = None
         if config.spn_steps:
@@ -62,7 +62,7 @@ class PaperNetwork(StagedNetwork):
         """The part that can start from ImageNet weights (`Encoder.load_imagenet`)."""
         if not isinstance(self.backbone, Backbone):
             raise ConfigError(
-                "An optimised network cannot be trained; load its weights before calling for_inference()."
+                "A network made for inference cannot be trained; load its weights before calling for_inference()."
             )
         return self.backbone.former
 
@@ -76,7 +76,7 @@ class PaperNetwork(StagedNetwork):
         if isinstance(self.prop_layer, DySPN):
             self.prop_layer = FusedDySPN(self.prop_layer)
         if self.update_block is not None:
-            self.update_block.remember = True
+            self.update_block.cache = True
             self.update_block.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimised = True
         return self.eval().requires_grad_(False)
@@ -85,7 +85,7 @@ class PaperNetwork(StagedNetwork):
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], depth / median, 0 = no measurement
-        prior: Tensor | None = None,  # [B, 1, H, W], output of `normalised_prior`; None = ask self.prior
+        prior: Tensor | None = None,  # [B, 1, H, W], output of `normalize_prior`; None = ask self.prior
     ) -> Fields:
         height, width = image.shape[-2:]
         if height % self.size_divisor or width % self.size_divisor:
@@ -94,11 +94,11 @@ class PaperNetwork(StagedNetwork):
                 "pad with omnidc.network.normalize.pad_to_multiple."
             )
         depth = self.depth_channels(image, sparse, prior)
-        colours = normalize_imagenet(image)
+        colors = normalize_imagenet(image)
         if min(height, width) < SMALLEST:
             missing = (0, max(0, SMALLEST - width), 0, max(0, SMALLEST - height))
-            colours, depth = F.pad(colours, missing), F.pad(depth, missing)
-        maps = self.backbone(colours, depth)
+            colors, depth = F.pad(colors, missing), F.pad(depth, missing)
+        maps = self.backbone(colors, depth)
         full = {
             name: values[..., :height, :width]
             for name, values in (
@@ -150,7 +150,7 @@ class PaperNetwork(StagedNetwork):
         return Fields(cut, weights, confidence, {"upsampling": update.upsampling[..., :h, :w]})
 
     def depth_channels(self, image: Tensor, sparse: Tensor, prior: Tensor | None) -> Tensor:
-        """What the network sees of depth: [B, depth channels, H, W]."""
+        """The depth channels of the network's input: [B, depth channels, H, W]."""
         log, valid = masked_log(sparse)
         channels = [sparse if self.config.space == "linear" else log]
         if not self.config.released:
@@ -162,7 +162,7 @@ class PaperNetwork(StagedNetwork):
                         "This network (OMNI-DC v1.1) needs a monocular prior: set network.prior to "
                         "omnidc.network.paper.prior.DepthAnything() or to a function of your own."
                     )
-                prior = normalised_prior(self.prior(image))
+                prior = normalize_prior(self.prior(image))
             channels.append(prior.to(sparse))
         return torch.cat(channels, dim=1)
 

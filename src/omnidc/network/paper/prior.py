@@ -15,7 +15,7 @@ DEPTH_ANYTHING_V2_LARGE = "depth-anything/Depth-Anything-V2-Large-hf"  # weights
 
 
 class MonocularPrior(Protocol):
-    """Anything that guesses relative inverse depth from a photograph; its scale and shift do not matter."""
+    """A function that predicts relative inverse depth from a photograph; its scale and shift do not matter."""
 
     def __call__(
         self,
@@ -23,7 +23,7 @@ class MonocularPrior(Protocol):
     ) -> Tensor: ...  # [B, 1, H, W], larger = nearer
 
 
-def normalised_prior(
+def normalize_prior(
     inverse_depth: Tensor,  # [B, 1, H, W]
 ) -> Tensor:
     """(v − q02) / (q98 − q02) per image with the 2 % and 98 % quantiles; 0 for a constant map."""

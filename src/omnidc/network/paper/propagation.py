@@ -34,19 +34,19 @@ class DySPN(nn.Module):
         self,
         depth: Tensor,  # [B, 1, H, W], the start
         guide: Tensor,  # [B, 5 T, H, W]
-        confidence: Tensor,  # [B, 1, H, W], logit of the trust in measurements
+        confidence: Tensor,  # [B, 1, H, W], logit of the confidence in measurements
         sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
     ) -> Tensor:
         return self.iterate(depth, guide, confidence, sparse)[-1]
 
     def iterate(self, depth: Tensor, guide: Tensor, confidence: Tensor, sparse: Tensor) -> list[Tensor]:
         """The depth after each step."""
-        trust = confidence.sigmoid() * (sparse > 0)
+        confidence = confidence.sigmoid() * (sparse > 0)
         parameters = self.conv_offset_aff(guide)
         offsets, logits = torch.split(parameters, [2 * K * self.steps, K * self.steps], dim=1)
         steps = []
         for offset, logit in zip(offsets.chunk(self.steps, dim=1), logits.chunk(self.steps, dim=1)):
-            depth = self.step(depth, offset, logit, trust, sparse)
+            depth = self.step(depth, offset, logit, confidence, sparse)
             steps.append(depth)
         return steps
 
@@ -55,7 +55,7 @@ class DySPN(nn.Module):
         depth: Tensor,  # [B, 1, H, W]
         offset: Tensor,  # [B, 2 K, H, W], pixels; y, x per neighbour
         logit: Tensor,  # [B, K, H, W]
-        trust: Tensor,  # [B, 1, H, W] in [0, 1), 0 where nothing was measured
+        confidence: Tensor,  # [B, 1, H, W] in [0, 1), 0 where nothing was measured
         sparse: Tensor,  # [B, 1, H, W]
         first: int = 0,  # all maps but `depth` may be some rows of the image only, from this one on
     ) -> Tensor:
@@ -67,7 +67,7 @@ class DySPN(nn.Module):
             # where all neighbours lie outside, the pixel keeps its depth
             kept = depth[:, :, first : first + offset.shape[2]]
             propagated = torch.where(share > 1e-3, propagated / share.clamp_min(1e-3), kept)
-        return (1 - trust) * propagated + trust * sparse
+        return (1 - confidence) * propagated + confidence * sparse
 
     def sample(self, depth: Tensor, offset: Tensor, first: int) -> tuple[Tensor, Tensor]:
         """Read each neighbour's depth by bilinear interpolation, 0 outside the image: [B, K, H, W].

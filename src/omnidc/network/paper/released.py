@@ -45,7 +45,7 @@ def read_pickle(path: Path) -> tuple[dict[str, Tensor], argparse.Namespace | Non
 
 
 def config_of_released(path: Path, tensors: Mapping[str, Tensor], options: argparse.Namespace | None) -> PaperConfig:
-    """The configuration of a released file, told from its tensors and, where it has them, its options."""
+    """The configuration of a released file, derived from its tensors and, where it has them, its options."""
     given = vars(options) if options is not None else {}
     for name, value in RELEASED_OPTIONS.items():
         if given.get(name, value) != value:

@@ -110,8 +110,8 @@ class UpdateBlock(nn.Module):
         super().__init__()
         self.hidden = hidden = int(width * HIDDEN)
         self.learnable_weights = learnable_weights
-        self.remember = False  # keep what `encode_nothing` gave; only right while the weights stay the same
-        self._nothing: Tensor | None = None
+        self.cache = False  # keep the result of `encode_zero`; right only while the weights stay the same
+        self._cached: Tensor | None = None
         self.encoder = DepthEncoder(hidden)
         self.gru = SeparableConvGRU(hidden)
         self.depth_grad_head = GradientHead(resolutions, hidden)
@@ -128,7 +128,7 @@ class UpdateBlock(nn.Module):
     ) -> Update:
         hidden, inputs = torch.split(context, self.hidden, dim=1)
         if depth is None or gradient is None:
-            encoded = self.encode_nothing(*context.shape[-2:]).expand(len(context), -1, -1, -1)
+            encoded = self.encode_zero(*context.shape[-2:]).expand(len(context), -1, -1, -1)
         else:
             encoded = self.encoder(depth, gradient)
         h = self.gru(hidden.tanh() if state is None else state, torch.cat([F.relu(inputs), encoded], dim=1))
@@ -139,13 +139,13 @@ class UpdateBlock(nn.Module):
             upsampling=self.mask(h),
         )
 
-    def encode_nothing(self, height: int, width: int) -> Tensor:
+    def encode_zero(self, height: int, width: int) -> Tensor:
         """The depth encoder's output before the first update: [1, 64, height, width], the same for every image."""
         weight = self.encoder.conv.weight
-        known = self._nothing
-        if known is not None and known.shape[-2:] == (height, width) and known.device == weight.device:
-            return known
+        cached = self._cached
+        if cached is not None and cached.shape[-2:] == (height, width) and cached.device == weight.device:
+            return cached
         zeros = weight.new_zeros(1, 3, height, width)
-        nothing: Tensor = self.encoder(zeros[:, :1], zeros[:, 1:])
-        self._nothing = nothing if self.remember else None
-        return nothing
+        encoded: Tensor = self.encoder(zeros[:, :1], zeros[:, 1:])
+        self._cached = encoded if self.cache else None
+        return encoded

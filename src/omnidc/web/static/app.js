@@ -539,11 +539,14 @@ async function check() {
   try {
     const answer = await fetch(`page/results/${state.result}/doctor`, { method: "POST", signal: mine.signal });
     if (!answer.ok) throw new Error(await sentence(answer));
+    let verdict = null;
     for await (const line of lines(answer.body)) {
       if (line.state === "running") $("doctor-progress").value = line.progress;
       else if (line.state === "failed") throw new Error(line.error);
-      else showVerdict($("verdict"), line.verdict);
+      else verdict = line.verdict;
     }
+    if (!verdict) throw new Error("The server stopped before the check was done.");
+    showVerdict($("verdict"), verdict);
     $("verdict").hidden = false;
   } catch (error) {
     if (error.name !== "AbortError") complain(error instanceof TypeError ? "The server cannot be reached: is omnidc web still running?" : error.message);
