@@ -2,7 +2,7 @@
 
     python benchmarks/consistency.py [--ample SCENES…] [--sparse SCENES…]       # prints Markdown
 
-"average" is `omnidc.splatting.consistency`. "solved again" gives the neighbours' depth, where two of them agree with
+"average" is `consistent_depth.py`. "solved again" gives the neighbours' depth, where two of them agree with
 the view, to the network as further measurements on a grid of six pixels. Both change the errors of the training views'
 depth (mean and median relative error, RMSE) by the printed shares; the last rows are the median disagreement of views.
 """
@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 import omnidc
+from consistent_depth import NEIGHBORS, TOLERANCE, consistent_views, reproject
 from nvs import Scene, load_scene
 from omnidc.interop.fusion import neighbors
-from omnidc.splatting.consistency import NEIGHBORS, TOLERANCE, consistent_views, reproject
 from omnidc.splatting.view import DepthMap, SplatView
 
 GRID = 6  # pixels between further measurements

@@ -2,6 +2,7 @@
 
     python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse|real] [--arms …] [--seeds 0 1 2]
     python benchmarks/nvs.py table results.jsonl [--docs docs/splatting.md]
+    python benchmarks/nvs.py list results.jsonl
 
 A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
 model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run
@@ -29,13 +30,13 @@ import torch
 from scipy import stats
 
 import omnidc
+from consistent_depth import consistent_views
 from omnidc.datasets.shards import Shards
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.io.files import atomic_path
 from omnidc.io.images import write_picture
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.splatting.camera import Camera
-from omnidc.splatting.consistency import consistent_views
 from omnidc.splatting.densify import DensifyOptions, split_to
 from omnidc.splatting.experiment import RenderedView, evaluate, mean_metrics, split_views
 from omnidc.splatting.gaussians import from_points
@@ -311,6 +312,16 @@ def comparisons(records: list[dict[str, Any]]) -> list[Comparison]:
     return made
 
 
+def listing(args: argparse.Namespace) -> None:
+    """Print every run, one row each."""
+    print("| regime | scene | arm | options | seed |" + "".join(f" {title} |" for title in METRICS.values()))
+    print("|---|" + "---|" * (4 + len(METRICS)))
+    for run in read(args.results):
+        options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
+        cells = [run["regime"], run["scene"], run["arm"], options, str(run["seed"])]
+        print("| " + " | ".join(cells + [f"{run[metric]:.3f}" for metric in METRICS if metric in run]) + " |")
+
+
 def report(args: argparse.Namespace) -> None:
     """Print the tables, or put them into a page between its two marks."""
     parts = [part for one in comparisons(read(args.results)) for part in (one.table(), one.verdict()) if part]
@@ -343,6 +354,9 @@ def main() -> None:
     printer.add_argument("results", type=Path)
     printer.add_argument("--docs", type=Path, help="Markdown page to write the tables into, such as docs/splatting.md")
     printer.set_defaults(command=report)
+    lister = commands.add_parser("list")
+    lister.add_argument("results", type=Path)
+    lister.set_defaults(command=listing)
     args = parser.parse_args()
     args.command(args)
 

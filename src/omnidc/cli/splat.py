@@ -44,10 +44,6 @@ def splat(
         "sfm"
     ),
     depth_weight: Annotated[float, typer.Option(help="Weight of the depth loss.")] = 0.1,
-    consistent_depth: Annotated[
-        bool,
-        typer.Option("--consistent-depth", help="Average completed depth with that of neighbouring views first."),
-    ] = False,
     use_uncertainty: Annotated[
         bool, typer.Option("--use-uncertainty", help="Weigh depth by 1 / uncertainty where the source has it.")
     ] = False,
@@ -74,7 +70,6 @@ def splat(
 
     from omnidc.errors import ConfigError
     from omnidc.sensors.colmap import Filters, open_model
-    from omnidc.splatting.consistency import consistent_views
     from omnidc.splatting.densify import DensifyOptions
     from omnidc.splatting.experiment import split_views
     from omnidc.splatting.gaussians import from_points
@@ -103,7 +98,6 @@ def splat(
     settings = {
         "model": str(model_folder.resolve()), "images": str(images.resolve()), "depth": depth, "holdout": holdout,
         "views": views, "size": size, "start": start, "min_track": min_track, "max_error": max_error,
-        "consistent_depth": consistent_depth,
     }  # fmt: skip
     measure = None
     if lpips is not None:
@@ -128,8 +122,6 @@ def splat(
     if bare and depth != "none":
         typer.echo(f"note: {len(bare)} photographs have too few points for depth (first: {bare[0]})")
     training = _with_sky(training, sky_masks)
-    if consistent_depth and not isinstance(source, Path) and depth not in ("none", "sparse"):
-        training = consistent_views(training)
     held_out = _with_truth([scene.frames[k] for k in test], gt_depth)
 
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Agreement of depth between views before training: each map is averaged with what its neighbours say.
+"""Agreement of depth between views before training: each map is averaged with those of its neighbours.
 
 Maps are completed one by one, so their errors differ from view to view. A splat cannot follow contradicting maps.
 """
