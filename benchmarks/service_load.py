@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--warm-up", type=float, default=30.0, help="seconds of the same load before it counts")
     parser.add_argument("--flat", type=float, default=8.0, help="MB in a minute that still pass for flat memory")
     parser.add_argument("--queue", type=int, default=8, help="small, so that 429 is met too")
-    parser.add_argument("--model", default="harmonic")
+    parser.add_argument("--model", default="interpolate")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         views = [make_view(Path(folder), step, options.model) for step in STEPS]

@@ -234,7 +234,7 @@ def main() -> int:
     parser.add_argument("--warm-up", type=float, default=60.0)
     parser.add_argument("--flat", type=float, default=8.0, help="MB in a minute that still pass for flat memory")
     parser.add_argument("--queue", type=int, default=16)
-    parser.add_argument("--model", default="harmonic")
+    parser.add_argument("--model", default="interpolate")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

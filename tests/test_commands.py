@@ -176,11 +176,11 @@ def test_command_shown_runs(command: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     parameters = typer.main.get_command(app).commands[words[0]].params  # type: ignore[attr-defined]
     if any("--model" in parameter.opts for parameter in parameters):
-        words += ["--model", "harmonic"]  # seconds instead of minutes; other tests run the network
+        words += ["--model", "interpolate"]  # seconds instead of minutes; other tests run the network
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
 
 
 def test_sanity_line_of_usage_page_is_what_demo_prints(tmp_path: Path) -> None:
-    printed = CliRunner().invoke(app, ["demo", "--model", "harmonic", "-o", str(tmp_path)]).output.splitlines()[0]
+    printed = CliRunner().invoke(app, ["demo", "--model", "interpolate", "-o", str(tmp_path)]).output.splitlines()[0]
     assert f"    {printed}" in (ROOT / "docs/usage.md").read_text(encoding="utf-8").splitlines()

@@ -31,7 +31,7 @@ def test_example_without_arguments_runs(
 
 def test_example_many_frames_second_run_has_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        run_example("many_frames.py", tmp_path / "out", network="harmonic")
+        run_example("many_frames.py", tmp_path / "out", network="interpolate")
     first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("to do"))
     assert first == "to do: room1, room2"
     assert second == "to do: nothing"
@@ -41,7 +41,7 @@ def test_example_colmap_to_splat_writes_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("pycolmap")
     points = wall(np.random.default_rng(0), 200, 3.0)
     colmap_model(tmp_path / "sparse", tmp_path / "images", points, [range(4)] * 200)
-    run_example("colmap_to_splat.py", tmp_path / "sparse", tmp_path / "images", tmp_path / "out", network="harmonic")
+    run_example("colmap_to_splat.py", tmp_path / "sparse", tmp_path / "images", tmp_path / "out", network="interpolate")
     folder = tmp_path / "out" / "inria"
     assert (folder / "sparse/0/depth_params.json").is_file()
     assert len(list(folder.rglob("view*.png"))) >= 4
@@ -56,7 +56,9 @@ def test_example_robot_loop_prints_every_frame(tmp_path: Path, capsys: pytest.Ca
     for k in range(3):
         photo(tmp_path / f"images/{k}.png", seed=k)
         np.save(tmp_path / f"scans/{k}.npy", wall(np.random.default_rng(k), 300, 3.0))
-    run_example("robot_loop.py", tmp_path / "scans", tmp_path / "images", tmp_path / "calib.json", network="harmonic")
+    run_example(
+        "robot_loop.py", tmp_path / "scans", tmp_path / "images", tmp_path / "calib.json", network="interpolate"
+    )
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["0", "1", "2"]
     assert "depth 3 / 3 / 3" in lines[-1]

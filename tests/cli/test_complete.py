@@ -33,7 +33,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     """Run the command line in this process, in an empty folder, with the model that needs no weights."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: object, model: str | None = "harmonic") -> Run:
+    def run(*arguments: object, model: str | None = "interpolate") -> Run:
         chosen = ["--model", model] if model and arguments[0] in ("complete", "demo") else []
         monkeypatch.setattr(sys, "argv", ["omnidc", *map(str, arguments), *chosen])
         with pytest.raises(SystemExit) as stop:
@@ -67,7 +67,7 @@ def test_one_view_prints_its_sanity_line_and_writes_a_folder(cli: Callable[..., 
     assert np.load(tmp_path / "room_omnidc" / "depth.npy").shape == (240, 320)
     metadata = json.loads((tmp_path / "room_omnidc" / "metadata.json").read_text())
     assert metadata["frames"]["depth"]["points"] == 500
-    assert metadata["model"] == "harmonic"
+    assert metadata["model"] == "interpolate"
 
 
 def test_files_are_written_by_suffix(cli: Callable[..., Run], tmp_path: Path) -> None:
@@ -354,11 +354,11 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     target.write_bytes(b"the old result")
     code = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "import omnidc.pipeline, omnidc.cli, omnidc.network.harmonic;"
+        "import omnidc.pipeline, omnidc.cli, omnidc.network.interpolate;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)); omnidc.cli.main()"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code, "complete", "a.png", "a.npy", "-o", str(target), "--model", "harmonic"],
+        [sys.executable, "-c", code, "complete", "a.png", "a.npy", "-o", str(target), "--model", "interpolate"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

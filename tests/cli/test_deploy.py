@@ -29,7 +29,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["export", "--size", "big"], "HEIGHTxWIDTH"),
         (["push", "none.safetensors", "me/model"], "hf://OWNER/NAME"),
         (["push", "none.safetensors", "hf://me/model"], "no checkpoint none.safetensors"),
-        (["live", "nothing.mp4", "-m", "harmonic"], "no camera number"),
+        (["live", "nothing.mp4", "-m", "interpolate"], "no camera number"),
         (["complete", "a.tar", "b.tar", "-o", "c.tar"], "same .tar pattern"),
         (["complete", "memory://a", "memory://b", "-o", "memory://c"], "No image below memory://a"),
     ],
@@ -51,7 +51,9 @@ def test_live_writes_depth_and_prints_the_stages(tmp_path: Path) -> None:
         cv2.imwrite(str(images / f"{k}.png"), np.full((24, 32, 3), 80, np.uint8))
         np.save(depths / f"{k}.npy", sparse)
     timing = tmp_path / "t.json"
-    done = run("live", str(images), str(depths), "-o", str(tmp_path / "out"), "-m", "harmonic", "--timing", str(timing))
+    done = run(
+        "live", str(images), str(depths), "-o", str(tmp_path / "out"), "-m", "interpolate", "--timing", str(timing)
+    )
     assert done.returncode == 0, done.stderr
     assert "3 frames" in done.stdout
     assert "complete" in done.stdout
@@ -65,7 +67,7 @@ def test_complete_with_urls_resumes(tmp_path: Path) -> None:
         (tmp_path / name / f"a{Path(file).suffix}").write_bytes((EXAMPLES / file).read_bytes())
     command = (
         "complete", f"file://{tmp_path}/images", f"file://{tmp_path}/sparse", "-o", f"file://{tmp_path}/out",
-        "-m", "harmonic", "-f", "npy", "--resume",
+        "-m", "interpolate", "-f", "npy", "--resume",
     )  # fmt: skip
     assert run(*command).returncode == 0
     assert np.load(tmp_path / "out" / "a.npy").shape == (240, 320)

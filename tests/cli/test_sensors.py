@@ -33,7 +33,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Run:
-        monkeypatch.setattr(sys, "argv", ["omnidc", *map(str, arguments), "--model", "harmonic"])
+        monkeypatch.setattr(sys, "argv", ["omnidc", *map(str, arguments), "--model", "interpolate"])
         with pytest.raises(SystemExit) as stop:
             main()
         captured = capsys.readouterr()

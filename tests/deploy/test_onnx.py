@@ -246,7 +246,7 @@ def test_runtime_that_does_not_fit_the_file_is_refused(model: Path) -> None:
     with pytest.raises(ConfigError, match="leave out --runtime torch"):
         omnidc.load(model, runtime="torch")
     with pytest.raises(ConfigError, match="export it first"):
-        omnidc.load("harmonic", runtime="onnx")
+        omnidc.load("interpolate", runtime="onnx")
     with pytest.raises(ConfigError, match="The runtime is"):
         omnidc.load(model, runtime="magic")  # type: ignore[arg-type]
 

@@ -61,12 +61,12 @@ def test_killed_actor_loses_nothing_and_writes_nothing_twice(tmp_path: Path) -> 
     names[5], names[7], names[9] = "die", "fail", "broken"
     traps = tmp_path / "traps"
     traps.mkdir()
-    sink = FolderSink(tmp_path / "out", WriteOptions(("npy",)), "harmonic")
+    sink = FolderSink(tmp_path / "out", WriteOptions(("npy",)), "interpolate")
     written: list[str] = []
     write = sink.write
     sink.write = lambda frame, completion: (written.append(frame.name), write(frame, completion))[1]  # type: ignore[method-assign]
     chosen = RayOptions(actors=2, retries=1)
-    report = complete_with_ray(source_of(names, traps), sink, "harmonic", "cpu", ray_options=chosen)
+    report = complete_with_ray(source_of(names, traps), sink, "interpolate", "cpu", ray_options=chosen)
     assert (traps / "die").exists()  # an actor was killed in the middle
     assert report.failed == {"broken": "This frame always fails."}
     assert sorted(written) == sorted(set(names) - {"broken"})
@@ -74,7 +74,7 @@ def test_killed_actor_loses_nothing_and_writes_nothing_twice(tmp_path: Path) -> 
     assert set(table) == set(names) - {"broken"}
     assert np.load(tmp_path / "out" / "die.npy").mean() == pytest.approx(2.0, rel=1e-3)
 
-    resumed = FolderSink(tmp_path / "out", WriteOptions(("npy",)), "harmonic", resume=True)
+    resumed = FolderSink(tmp_path / "out", WriteOptions(("npy",)), "interpolate", resume=True)
     assert resumed.missing(names) == ["broken"]
 
 
@@ -85,7 +85,7 @@ def test_nothing_left_to_do_starts_no_cluster(tmp_path: Path) -> None:
         def missing(self, names: object) -> list[str]:
             return []
 
-    report = complete_with_ray(source_of(["a"], tmp_path), Full(tmp_path / "out"), "harmonic")
+    report = complete_with_ray(source_of(["a"], tmp_path), Full(tmp_path / "out"), "interpolate")
     assert report.done == []
     assert not ray.is_initialized()
 

@@ -64,7 +64,7 @@ def test_examine_of_other_size_or_no_points_is_refused() -> None:
 
 
 def test_report_fits_on_a_page_and_is_json() -> None:
-    diagnosis = diagnose(frame_of(room(1)), load("harmonic", "cpu"), folds=2)
+    diagnosis = diagnose(frame_of(room(1)), load("interpolate", "cpu"), folds=2)
     text = as_text(diagnosis)
     assert text.count("\n") <= 50
     assert all(check in text for check in CHECKS)
@@ -74,7 +74,7 @@ def test_report_fits_on_a_page_and_is_json() -> None:
 
 
 def test_report_of_few_points_measures_no_errors() -> None:
-    diagnosis = diagnose(frame_of(room(1), 0.0002), load("harmonic", "cpu"))
+    diagnosis = diagnose(frame_of(room(1), 0.0002), load("interpolate", "cpu"))
     assert diagnosis.errors is None
     assert "too few points" in as_text(diagnosis)
 
@@ -82,7 +82,7 @@ def test_report_of_few_points_measures_no_errors() -> None:
 def test_lines_name_error_and_suspicions() -> None:
     scene = room(1)
     frame = Frame(image=scene.image, sparse=scene.random(0.05) * np.float32(1000), name="room")
-    text = "\n".join(as_lines(diagnose(frame, load("harmonic", "cpu"), folds=1)))
+    text = "\n".join(as_lines(diagnose(frame, load("interpolate", "cpu"), folds=1)))
     assert "REL" in text
     assert "millimetres" in text
 
@@ -127,7 +127,15 @@ def test_command_repairs_the_calibration_of_a_scan(files: Path) -> None:
 
 
 def test_verify_of_a_sensor_command_names_suspicions(files: Path) -> None:
-    words = ["lidar", files / "scan.bin", files / "image.png", "--calib", files / "calib.json", "--model", "harmonic"]
+    words = [
+        "lidar",
+        files / "scan.bin",
+        files / "image.png",
+        "--calib",
+        files / "calib.json",
+        "--model",
+        "interpolate",
+    ]
     words += ["--output", files / "out", "--verify"]
     result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -137,7 +145,7 @@ def test_verify_of_a_sensor_command_names_suspicions(files: Path) -> None:
 
 def test_command_writes_the_best_mixture(files: Path) -> None:
     out = files / "best.npy"
-    text = run(files / "image.png", files / "sparse.npy", "--model", "harmonic", "--folds", 2, "--best", out)
+    text = run(files / "image.png", files / "sparse.npy", "--model", "interpolate", "--folds", 2, "--best", out)
     assert "linear interpolation" in text
     depth = np.load(out)
     assert depth.shape == (240, 320)

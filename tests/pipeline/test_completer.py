@@ -16,7 +16,7 @@ from omnidc.errors import CheckpointError, ConfigError, InputError
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import read_depth, write_depth
 from omnidc.network.checkpoint import BUNDLED
-from omnidc.network.harmonic import HarmonicNetwork
+from omnidc.network.interpolate import Interpolator
 from omnidc.pipeline import CompleteOptions, DepthCompleter, make_frame
 
 CAMERA = (60.0, 60.0, 31.5, 23.5)
@@ -37,8 +37,8 @@ def tiny(Tiny: Callable[..., Any]) -> DepthCompleter:
 
 
 @pytest.fixture(scope="module")
-def harmonic() -> DepthCompleter:
-    return omnidc.load("harmonic", "cpu")
+def plain() -> DepthCompleter:
+    return omnidc.load("interpolate", "cpu")
 
 
 def test_importing_the_package_does_not_import_torch() -> None:
@@ -149,27 +149,32 @@ def test_hard_keeps_every_point_and_soft_reports_what_it_changed(tiny: DepthComp
     np.testing.assert_allclose(soft.residual[measured], soft.depth[measured] - sparse[measured])
 
 
-def test_no_points_is_relative_depth_and_says_so(harmonic: DepthCompleter) -> None:
+def test_harmonic_is_the_old_name_of_interpolate() -> None:
+    with pytest.warns(DeprecationWarning, match="interpolate"):
+        assert omnidc.load("harmonic").name == "interpolate"
+
+
+def test_no_points_is_relative_depth_and_says_so(plain: DepthCompleter) -> None:
     image, _ = view()
     for nothing in (None, np.zeros(image.shape[:2]), np.full(image.shape[:2], np.nan)):
-        result = harmonic.complete(image, nothing)
+        result = plain.complete(image, nothing)
         assert result.relative
         assert any("relative" in warning for warning in result.warnings)
         np.testing.assert_allclose(result.depth, 1, rtol=1e-5)
 
 
-def test_one_point_gives_its_depth_everywhere_without_a_network(harmonic: DepthCompleter) -> None:
+def test_one_point_gives_its_depth_everywhere_without_a_network(plain: DepthCompleter) -> None:
     image, sparse = view(points=1)
-    result = harmonic.complete(image, sparse)
+    result = plain.complete(image, sparse)
     np.testing.assert_allclose(result.depth, sparse.max(), rtol=1e-5)
     assert any("Only 1 depth point:" in warning for warning in result.warnings)
 
 
-def test_doubtful_input_is_mentioned(harmonic: DepthCompleter) -> None:
+def test_doubtful_input_is_mentioned(plain: DepthCompleter) -> None:
     image, sparse = view()
 
     def sentences(points: np.ndarray) -> str:
-        return " ".join(harmonic.complete(image, points).warnings)
+        return " ".join(plain.complete(image, points).warnings)
 
     assert sentences(sparse) == ""
     assert "same depth" in sentences(np.where(sparse > 0, 2.0, 0))
@@ -192,19 +197,17 @@ def test_doubtful_input_is_mentioned(harmonic: DepthCompleter) -> None:
         (3.0, "float"),
     ],
 )
-def test_unusable_sparse_maps_are_refused_with_a_reason(
-    harmonic: DepthCompleter, sparse: object, sentence: str
-) -> None:
+def test_unusable_sparse_maps_are_refused_with_a_reason(plain: DepthCompleter, sparse: object, sentence: str) -> None:
     with pytest.raises(omnidc.OmnidcError, match=sentence):
-        harmonic.complete(view()[0], sparse)
+        plain.complete(view()[0], sparse)
 
 
-def test_points_of_another_resolution_are_moved_on_request(harmonic: DepthCompleter) -> None:
+def test_points_of_another_resolution_are_moved_on_request(plain: DepthCompleter) -> None:
     image, _ = view(48, 64)
-    result = harmonic.complete(image, view(24, 32, points=40)[1], resize_sparse=True)
+    result = plain.complete(image, view(24, 32, points=40)[1], resize_sparse=True)
     assert (result.sparse > 0).sum() == 40
     with pytest.raises(InputError, match="same shape"):
-        harmonic.complete(image, view(48, 48)[1], resize_sparse=True)
+        plain.complete(image, view(48, 48)[1], resize_sparse=True)
 
 
 def test_moved_points_keep_their_place_and_their_values() -> None:
@@ -238,33 +241,33 @@ def test_a_network_made_for_small_pictures_gets_small_ones_unless_asked(Tiny: Ca
     assert network.calls == [(48, 64), (96, 128)]
 
 
-def test_ray_distances_are_converted_and_need_a_camera(harmonic: DepthCompleter) -> None:
+def test_ray_distances_are_converted_and_need_a_camera(plain: DepthCompleter) -> None:
     image, sparse = view()
     with pytest.raises(InputError, match="camera"):
-        harmonic.complete(image, sparse, ray_depth=True)
-    result = harmonic.complete(image, sparse, CAMERA, ray_depth=True)
+        plain.complete(image, sparse, ray_depth=True)
+    result = plain.complete(image, sparse, CAMERA, ray_depth=True)
     measured = sparse > 0
     assert (result.sparse[measured] < sparse[measured]).all()
 
 
-def test_clip_depth_caps_the_result(harmonic: DepthCompleter) -> None:
-    assert harmonic.complete(*view(), clip_depth=2.5).depth.max() == 2.5
+def test_clip_depth_caps_the_result(plain: DepthCompleter) -> None:
+    assert plain.complete(*view(), clip_depth=2.5).depth.max() == 2.5
     with pytest.warns(DeprecationWarning, match="far is now clip_depth"):
-        assert harmonic.complete(*view(), far=2.5).depth.max() == 2.5
+        assert plain.complete(*view(), far=2.5).depth.max() == 2.5
 
 
 @pytest.mark.parametrize(
     "options",
     [{"keep_input": "maybe"}, {"max_long_side": 0}, {"tile": -1}, {"clip_depth": 0.0}, {"max_uncertainty": -1}],
 )
-def test_options_that_make_no_sense_are_refused(harmonic: DepthCompleter, options: dict) -> None:
+def test_options_that_make_no_sense_are_refused(plain: DepthCompleter, options: dict) -> None:
     with pytest.raises(ConfigError):
-        harmonic.complete(*view(), **options)
+        plain.complete(*view(), **options)
 
 
-def test_unknown_keywords_are_refused_with_the_known_ones(harmonic: DepthCompleter) -> None:
+def test_unknown_keywords_are_refused_with_the_known_ones(plain: DepthCompleter) -> None:
     with pytest.raises(ConfigError, match=r"no option 'keepinput'.*keep_input.*depth_scale"):
-        harmonic.complete(*view(), keepinput="hard")
+        plain.complete(*view(), keepinput="hard")
 
 
 def test_frame_and_options_give_what_keywords_give(Tiny: Callable[..., Any]) -> None:
@@ -301,7 +304,7 @@ def test_mask_removes_measurements_and_result(Tiny: Callable[..., Any]) -> None:
         completer.complete(image, sparse, mask=mask[1:])
 
 
-def test_max_uncertainty_drops_pixels(harmonic: DepthCompleter, Tiny: Callable[..., Any]) -> None:
+def test_max_uncertainty_drops_pixels(plain: DepthCompleter, Tiny: Callable[..., Any]) -> None:
     completer = DepthCompleter(Tiny())
     whole = completer.complete(*view(), CAMERA)
     assert whole.uncertainty is not None
@@ -312,11 +315,11 @@ def test_max_uncertainty_drops_pixels(harmonic: DepthCompleter, Tiny: Callable[.
     np.testing.assert_array_equal(strict.depth, np.where(dropped, 0, whole.depth))
     assert np.isnan(strict.residual[dropped]).all()
     with pytest.raises(ConfigError, match="gives no uncertainty"):
-        harmonic.complete(*view(), max_uncertainty=0.1)
+        plain.complete(*view(), max_uncertainty=0.1)
 
 
 def test_a_solve_that_did_not_converge_is_mentioned() -> None:
-    class Hasty(HarmonicNetwork):
+    class Hasty(Interpolator):
         def integrate(self, fields, sparse, start=None):  # type: ignore[no-untyped-def]
             x, info = super().integrate(fields, sparse, start)
             info.converged[:] = False
@@ -327,7 +330,7 @@ def test_a_solve_that_did_not_converge_is_mentioned() -> None:
 
 
 def test_a_network_that_gives_nonsense_is_an_error_not_a_result() -> None:
-    class Broken(HarmonicNetwork):
+    class Broken(Interpolator):
         def refine(self, fields, log_depth, sparse):  # type: ignore[no-untyped-def]
             depth, init, scale = super().refine(fields, log_depth, sparse)
             return depth * torch.nan, init, scale
@@ -337,8 +340,8 @@ def test_a_network_that_gives_nonsense_is_an_error_not_a_result() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".png", ".exr", ".pfm", ".tiff"])
-def test_saved_depth_reads_back(harmonic: DepthCompleter, suffix: str, tmp_path: Path) -> None:
-    result = harmonic.complete(*view())
+def test_saved_depth_reads_back(plain: DepthCompleter, suffix: str, tmp_path: Path) -> None:
+    result = plain.complete(*view())
     path = result.save(tmp_path / f"depth{suffix}")
     np.testing.assert_allclose(read_depth(path).depth, result.depth, atol=6e-4 if suffix == ".png" else 0)
 
@@ -358,8 +361,8 @@ def test_previews_clouds_maps_and_metadata_are_written(tiny: DepthCompleter, tmp
         result.save(tmp_path / "a.docx")
 
 
-def test_points_without_a_camera_are_refused(harmonic: DepthCompleter, tmp_path: Path) -> None:
-    result = harmonic.complete(*view())
+def test_points_without_a_camera_are_refused(plain: DepthCompleter, tmp_path: Path) -> None:
+    result = plain.complete(*view())
     with pytest.raises(InputError, match="camera"):
         result.save(tmp_path / "a.ply")
     with pytest.raises(InputError, match="singular"):
@@ -369,8 +372,8 @@ def test_points_without_a_camera_are_refused(harmonic: DepthCompleter, tmp_path:
 
 def test_the_one_liner_loads_once_and_completes() -> None:
     image, sparse = view()
-    result = omnidc.complete(image, sparse, model="harmonic")
-    np.testing.assert_array_equal(result.depth, omnidc.load("harmonic").complete(image, sparse).depth)
+    result = omnidc.complete(image, sparse, model="interpolate")
+    np.testing.assert_array_equal(result.depth, omnidc.load("interpolate").complete(image, sparse).depth)
 
 
 def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +381,7 @@ def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkey
     with pytest.raises(CheckpointError, match="missing"):
         omnidc.load("compact")
     with pytest.raises(ConfigError, match="device"):
-        omnidc.load("harmonic", "toaster")
+        omnidc.load("interpolate", "toaster")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x10\0\0\0\0\0\0\0{}", b"hello world, not weights"])
@@ -389,8 +392,8 @@ def test_damaged_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None
         omnidc.load(path)
 
 
-def test_keep_edges_is_the_old_name_of_keep_flying_pixels(harmonic: DepthCompleter) -> None:
-    result = harmonic.complete(*view(), CAMERA)
+def test_keep_edges_is_the_old_name_of_keep_flying_pixels(plain: DepthCompleter) -> None:
+    result = plain.complete(*view(), CAMERA)
     with pytest.warns(DeprecationWarning, match="keep_flying_pixels"):
         points, _ = result.points(keep_edges=True)
     assert len(points) == result.depth.size

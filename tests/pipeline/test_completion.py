@@ -20,7 +20,7 @@ from omnidc.pipeline import Completion, DepthCompleter, load
 
 @pytest.fixture(scope="module")
 def completer() -> DepthCompleter:
-    return load("harmonic", "cpu")
+    return load("interpolate", "cpu")
 
 
 def inputs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

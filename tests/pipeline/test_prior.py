@@ -195,10 +195,10 @@ def test_command_takes_a_prior(tmp_path: Path) -> None:
     np.save(tmp_path / "prior.npy", 1 / truth)
     arguments = ["complete", str(tmp_path / "a.png"), str(tmp_path / "sparse.npy"), "-o", str(tmp_path / "out.npy")]
     runner = CliRunner()
-    plain = runner.invoke(app, [*arguments, "--model", "harmonic"])
+    plain = runner.invoke(app, [*arguments, "--model", "interpolate"])
     assert plain.exit_code == 0, plain.output
     without = np.load(tmp_path / "out.npy")
-    with_prior = runner.invoke(app, [*arguments, "--model", "harmonic", "--prior", str(tmp_path / "prior.npy")])
+    with_prior = runner.invoke(app, [*arguments, "--model", "interpolate", "--prior", str(tmp_path / "prior.npy")])
     assert with_prior.exit_code == 0, with_prior.output
     assert rel(np.load(tmp_path / "out.npy"), truth) < 0.5 * rel(without, truth)
 

@@ -172,11 +172,11 @@ class Command:
     trials: int = TRIALS
 
 
-HARMONIC = ("--model", "harmonic", "--resume")
+INTERPOLATE = ("--model", "interpolate", "--resume")
 PICTURES = ("*.npy", "*.png", "*.jpg")
 COMMANDS = {
-    "complete": Command(make_folders, HARMONIC, ("*",), PICTURES),
-    "rgbd": Command(make_recording, HARMONIC, ("*",), PICTURES),
+    "complete": Command(make_folders, INTERPOLATE, ("*",), PICTURES),
+    "rgbd": Command(make_recording, INTERPOLATE, ("*",), PICTURES),
     "train": Command(make_training, (), ("last.safetensors", "frames.json"), ()),
     "splat": Command(make_splat, ("--resume",), ("*.ply", "*.npy", "*.png"), ("*.ply",), LONG_TRIALS),
     "scenes": Command(make_scenes, (), ("*.tar",), ("*.tar",), LONG_TRIALS),
@@ -229,7 +229,7 @@ def test_bag_on_a_full_disk_leaves_nothing(tmp_path: Path, launcher: Launcher, r
 
     TARGETS["bag-ros1"].make(tmp_path)
     written = tmp_path / ("new.bag" if ros1 else "new")
-    command = ["bag", str(tmp_path / "a.bag"), "-o", str(tmp_path / "out"), "--model", "harmonic"]
+    command = ["bag", str(tmp_path / "a.bag"), "-o", str(tmp_path / "out"), "--model", "interpolate"]
     rng = random.Random(0)
     for _ in range(TRIALS):
         code, text = launcher.run([*command, "--write-bag", str(written)], rng.randrange(30_000, 60_000))

@@ -58,7 +58,16 @@ def processes() -> Iterator[Processes]:
 def run_graph(processes: Processes, bag: Path, seconds: float, *node_options: str) -> tuple[dict[str, Any], str]:
     """Node, receiver, and a publisher that is killed after a third of the time and replaced after half of it."""
     node = processes.start(
-        "-m", "omnidc", "ros2", "--image", "/camera/image_raw", "--model", "harmonic", "--domain", DOMAIN, *node_options
+        "-m",
+        "omnidc",
+        "ros2",
+        "--image",
+        "/camera/image_raw",
+        "--model",
+        "interpolate",
+        "--domain",
+        DOMAIN,
+        *node_options,
     )
     assert node.stdout is not None
     line = node.stdout.readline()

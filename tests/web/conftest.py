@@ -37,7 +37,7 @@ def client_of() -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
 
         def make(completer: Any = None, **settings: Any) -> TestClient:
-            app = create_app(completer or omnidc.load("harmonic"), Settings(**settings))
+            app = create_app(completer or omnidc.load("interpolate"), Settings(**settings))
             client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
             return stack.enter_context(client)
 
@@ -58,7 +58,7 @@ def server_of() -> Iterator[Callable[..., Any]]:
     def start(completer: Any = None, **settings: Any) -> tuple[str, int]:
         chosen = Settings(port=0, **settings)
         listener = listen(chosen)
-        server = uvicorn.Server(configure(create_app(completer or omnidc.load("harmonic"), chosen), chosen))
+        server = uvicorn.Server(configure(create_app(completer or omnidc.load("interpolate"), chosen), chosen))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         running.append((server, thread))

@@ -124,7 +124,7 @@ def start_example(page: Any, number: int = ROOM) -> None:
 def test_upload_of_a_photograph_and_a_depth_file(open_page: Any) -> None:
     page = open_page()
     shot(page, "start")
-    assert "harmonic" in page.inner_text("#model")
+    assert "interpolate" in page.inner_text("#model")
     assert "128 MB" in page.inner_text("#limits")
     page.set_input_files("#image-file", EXAMPLES / "room.jpg")
     page.set_input_files("#sparse-file", EXAMPLES / "room_sparse.npz")
@@ -332,7 +332,7 @@ def test_the_doctor_gives_a_verdict(open_page: Any) -> None:
     start_example(page, ROOM)
     page.click("#doctor")
     page.wait_for_selector("#verdict", state="visible")
-    assert "hidden points the error of harmonic is" in page.inner_text("#verdict")
+    assert "hidden points the error of interpolate is" in page.inner_text("#verdict")
     assert page.locator("#verdict tr").count() >= 8
     shot(page, "doctor")
     page.focus("#outliers")
@@ -387,7 +387,7 @@ def test_the_interface_asks_for_the_key(open_page: Any) -> None:
     box = page.locator("details:has-text('GET /v1/models')")
     box.locator("summary").click()
     box.locator("button").click()
-    wait_for_text(page, "details:has-text('GET /v1/models') .answer", "harmonic")
+    wait_for_text(page, "details:has-text('GET /v1/models') .answer", "interpolate")
 
 
 def test_before_and_after(open_page: Any) -> None:

@@ -27,7 +27,7 @@ def test_only_this_computer_by_default() -> None:
 def test_a_port_in_use_is_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = RUN.invoke(app, ["serve", "--model", "harmonic", "--port", str(port)])
+        result = RUN.invoke(app, ["serve", "--model", "interpolate", "--port", str(port)])
     assert isinstance(result.exception, ConfigError)
     assert f"Cannot listen on 127.0.0.1:{port}" in str(result.exception)
 
@@ -36,11 +36,11 @@ def test_a_port_in_use_is_a_sentence() -> None:
     "options", [["--queue", "0"], ["--timeout", "0"], ["--api-key", "short"], ["--max-megapixels", "-1"]]
 )
 def test_impossible_limits_are_refused(options: list[str]) -> None:
-    assert isinstance(RUN.invoke(app, ["serve", "--model", "harmonic", *options]).exception, ConfigError)
+    assert isinstance(RUN.invoke(app, ["serve", "--model", "interpolate", *options]).exception, ConfigError)
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
-    result = RUN.invoke(app, ["web", "--model", "harmonic", "--no-browser"])
+    result = RUN.invoke(app, ["web", "--model", "interpolate", "--no-browser"])
     assert isinstance(result.exception, MissingExtraError)
     assert "omnidc[web]" in str(result.exception)

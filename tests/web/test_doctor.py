@@ -85,7 +85,7 @@ def test_doctor_of_a_failing_model_is_a_sentence(client_of: Any, small: Any) -> 
         """Completes once, and fails from then on."""
 
         def __init__(self) -> None:
-            self.inner, self.name, self.calls = omnidc.load("harmonic"), "failing", 0
+            self.inner, self.name, self.calls = omnidc.load("interpolate"), "failing", 0
 
         def complete_frames(self, frames: Any, options: Any) -> Any:
             self.calls += 1

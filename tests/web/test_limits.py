@@ -123,7 +123,7 @@ def client() -> Any:
     from omnidc.web.app import create_app
     from omnidc.web.settings import Settings
 
-    app = create_app(omnidc.load("harmonic"), Settings(max_bytes=2**20, max_pixels=200_000))
+    app = create_app(omnidc.load("interpolate"), Settings(max_bytes=2**20, max_pixels=200_000))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as made:
         yield made
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 from omnidc.web.app import create_app  # noqa: E402
 from omnidc.web.settings import Settings  # noqa: E402
 
-app = create_app(omnidc.load("harmonic"), Settings(page=False))
+app = create_app(omnidc.load("interpolate"), Settings(page=False))
 schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"Host": "localhost"})
 
 

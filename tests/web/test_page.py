@@ -55,7 +55,7 @@ def test_the_page_loads_nothing_from_elsewhere(client_of: Any) -> None:
 
 def test_info_says_which_model_runs_and_what_is_taken(client_of: Any) -> None:
     info = client_of(max_bytes=2**20).get("/page/info").json()
-    assert info["model"]["name"] == "harmonic"
+    assert info["model"]["name"] == "interpolate"
     assert info["max_bytes"] == 2**20
     assert ".exr" in info["depth_suffixes"]
 
@@ -160,7 +160,7 @@ def test_downloads_of_a_missing_uncertainty_are_a_sentence(client_of: Any, small
     client = client_of()
     _, path = view_of_request(client, **small())
     answer = client.get(f"{path}/uncertainty.npy")
-    assert (answer.status_code, answer.json()["error"]) == (404, "The model harmonic gives no uncertainty.")
+    assert (answer.status_code, answer.json()["error"]) == (404, "The model interpolate gives no uncertainty.")
 
 
 def test_normals_in_bands_equal_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,14 @@ CAMERA = (EXAMPLES / "room_intrinsics.txt").read_text()
 
 @pytest.fixture(scope="module")
 def expected() -> Any:
-    return omnidc.load("harmonic").complete(EXAMPLES / "room.jpg", EXAMPLES / "room_sparse.npz")
+    return omnidc.load("interpolate").complete(EXAMPLES / "room.jpg", EXAMPLES / "room_sparse.npz")
 
 
 def test_npy_is_the_answer_of_the_library(client_of: Any, room: Any, expected: Any) -> None:
     answer = client_of().post("/v1/complete", files=room)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/x-npy"
-    assert answer.headers["omnidc-model"] == "harmonic"
+    assert answer.headers["omnidc-model"] == "interpolate"
     assert answer.headers["omnidc-points"] == "500"
     np.testing.assert_array_equal(np.load(io.BytesIO(answer.content)), expected.depth)
 
@@ -63,7 +63,7 @@ def test_json_holds_maps_and_metadata(client_of: Any, room: Any, expected: Any) 
     depth = np.frombuffer(base64.b64decode(answer["maps"]["depth"]["base64"]), "<f4").reshape(240, 320)
     np.testing.assert_array_equal(depth, expected.depth)
     assert answer["maps"]["uncertainty"] is None
-    assert (answer["points"], answer["relative"], answer["model"]) == (500, False, "harmonic")
+    assert (answer["points"], answer["relative"], answer["model"]) == (500, False, "interpolate")
 
 
 def test_points_in_a_form_and_in_json_are_one_thing(client_of: Any) -> None:
@@ -77,7 +77,7 @@ def test_points_in_a_form_and_in_json_are_one_thing(client_of: Any) -> None:
     sparse = np.zeros((240, 320), np.float32)
     for x, y, depth in points:
         sparse[round(y), round(x)] = depth
-    expected = omnidc.load("harmonic").complete(EXAMPLES / "room.jpg", sparse)
+    expected = omnidc.load("interpolate").complete(EXAMPLES / "room.jpg", sparse)
     np.testing.assert_array_equal(np.load(io.BytesIO(form.content)), expected.depth)
 
 
@@ -91,7 +91,7 @@ def test_no_point_gives_relative_depth_and_says_so(client_of: Any, room: Any) ->
 def test_options_are_those_of_the_library(client_of: Any, room: Any) -> None:
     options = {"keep_input": "hard", "far": 2.0, "max_long_side": 160, "depth_scale": 2}
     answer = client_of().post("/v1/complete", files=room, data={k: str(v) for k, v in options.items()})
-    expected = omnidc.load("harmonic").complete(EXAMPLES / "room.jpg", EXAMPLES / "room_sparse.npz", **options)
+    expected = omnidc.load("interpolate").complete(EXAMPLES / "room.jpg", EXAMPLES / "room_sparse.npz", **options)
     np.testing.assert_array_equal(np.load(io.BytesIO(answer.content)), expected.depth)
 
 
@@ -117,7 +117,7 @@ def test_neighbours(client_of: Any, room: Any) -> None:
     assert client.get("/healthz").text == "ok\n"
     assert client.get("/readyz").text == "ready\n"
     [model] = client.get("/v1/models").json()["models"]
-    assert model["name"] == "harmonic"
+    assert model["name"] == "interpolate"
     assert not model["uses_photograph"]
     client.post("/v1/complete", files=room)
     client.post("/v1/complete", files={"image": ("a.txt", b"hello")})

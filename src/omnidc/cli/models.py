@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from omnidc.pipeline import DepthCompleter
 
-MODEL_HELP = '"compact" (bundled), "harmonic" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
+MODEL_HELP = '"compact" (bundled), "interpolate" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
 RUNTIME_HELP = '"auto" (onnx for .onnx files), "torch" or "onnx".'
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
@@ -22,10 +22,10 @@ def load_model(model: str | None, device: str, runtime: str = "auto") -> DepthCo
     from omnidc.deploy.loading import default_model, load
 
     name = default_model() if model is None else model
-    if model is None and name == "harmonic":
+    if model is None and name == "interpolate":
         typer.echo(
             "note: the weights of the compact network are not installed, so the integrator runs alone "
-            "(--model harmonic): smooth depth through the points, blind to the photograph.",
+            "(--model interpolate): smooth depth through the points, blind to the photograph.",
             err=True,
         )
     return cast("DepthCompleter", load(name, device, runtime))  # an OnnxCompleter has the same calls

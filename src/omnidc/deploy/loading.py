@@ -16,7 +16,7 @@ Runtime = Literal["auto", "torch", "onnx"]
 
 
 def default_model() -> str:
-    """Return "compact" where its weights are installed or torch is absent (`load` says so), else "harmonic"."""
+    """Return "compact" where its weights are installed or torch is absent (`load` says so), else "interpolate"."""
     if find_spec("torch") is None:
         return "compact"
     from omnidc.pipeline import default_model as with_torch
@@ -29,7 +29,7 @@ def load(
 ) -> DepthCompleter | OnnxCompleter:
     """Load a model; the result has `complete`.
 
-    name_or_path: "compact" (bundled), "harmonic" (the integrator alone), a checkpoint, an .onnx file, or
+    name_or_path: "compact" (bundled), "interpolate" (the integrator alone), a checkpoint, an .onnx file, or
         "hf://owner/name[@revision]".
     device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that the runtime knows.
     runtime: "auto" takes onnxruntime for .onnx files and torch otherwise.
@@ -39,7 +39,7 @@ def load(
     >>> image = np.zeros((48, 64, 3), np.uint8)
     >>> sparse = np.zeros((48, 64), np.float32)  # 0 = no measurement
     >>> sparse[12, 16], sparse[36, 48] = 2.0, 2.0
-    >>> result = omnidc.load("harmonic").complete(image, sparse)
+    >>> result = omnidc.load("interpolate").complete(image, sparse)
     >>> result.depth.shape
     (48, 64)
     >>> round(float(result.depth[24, 32]), 3)

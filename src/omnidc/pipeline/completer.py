@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import torch
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 from omnidc.network.checkpoint import BUNDLED, load_network
-from omnidc.network.harmonic import HarmonicNetwork
 from omnidc.network.interface import DepthNetwork
+from omnidc.network.interpolate import Interpolator
 from omnidc.pipeline.base import BaseCompleter
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.options import CompleteOptions
@@ -33,20 +34,23 @@ class DepthCompleter(BaseCompleter):
 
 
 def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCompleter:
-    """Load a network: "compact" (bundled), "harmonic" (the integrator alone, no weights), or a checkpoint file.
+    """Load a network: "compact" (bundled), "interpolate" (the integrator alone, no weights), or a checkpoint file.
 
     device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that torch knows.
     """
     target = _device(device)
     if str(name_or_path) == "harmonic":
-        return DepthCompleter(HarmonicNetwork().to(target), "harmonic")
+        warnings.warn("The model harmonic is now interpolate", DeprecationWarning, stacklevel=2)
+        name_or_path = "interpolate"
+    if str(name_or_path) == "interpolate":
+        return DepthCompleter(Interpolator().to(target), "interpolate")
     network = load_network(name_or_path, target)
     return DepthCompleter(network.for_inference(), Path(name_or_path).name)
 
 
 def default_model() -> str:
-    """ "compact" where its weights are installed, else "harmonic"."""
-    return "compact" if BUNDLED["compact"].is_file() else "harmonic"
+    """ "compact" where its weights are installed, else "interpolate"."""
+    return "compact" if BUNDLED["compact"].is_file() else "interpolate"
 
 
 def _device(name: str) -> torch.device:

@@ -260,16 +260,16 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
 def describe_model(completer: Completer) -> dict[str, Any]:
     """What clients and the page say of the model."""
     parameters = sum(p.numel() for p in completer.network.parameters()) if hasattr(completer, "network") else 0
-    harmonic = completer.name == "harmonic"
+    is_plain = completer.name == "interpolate"
     return {
         "name": completer.name,
         "parameters": int(parameters),
         "description": (
             "The integrator alone, without a trained network: smooth depth through the points, blind to the photograph."
-            if harmonic
+            if is_plain
             else "A trained depth-completion network."
         ),
-        "uses_photograph": not harmonic,
+        "uses_photograph": not is_plain,
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.network.checkpoint import load_network
-from omnidc.network.harmonic import HarmonicNetwork
+from omnidc.network.interpolate import Interpolator
 from omnidc.pipeline.legacy.tiles import Stitch, run, tiles
 
 
@@ -67,7 +67,7 @@ def test_the_shipped_network_leaves_outliers_out_and_says_so(tile: int | None) -
 
 
 def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
-    class Moody(HarmonicNetwork):
+    class Moody(Interpolator):
         """Predicts another slope in every tile, as networks with global context do."""
 
         def fields(self, image, sparse):  # type: ignore[no-untyped-def]

@@ -14,7 +14,7 @@ from omnidc.network.interface import Fields, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, masked_log
 
 
-class HarmonicNetwork(StagedNetwork):
+class Interpolator(StagedNetwork):
     """No parameters, no use of the photograph, no uncertainty."""
 
     size_divisor = 4
