@@ -1,6 +1,6 @@
 """COLMAP points to dense depth, measured: completed depth against the depth sensor of 7-Scenes (red kitchen).
 
-    python benchmarks/bridge_7scenes.py DATA [--model compact] [--every 1]
+    python benchmarks/bridge_7scenes.py DATA [--model compact] [--every 1] [--results docs/results/bridge_7scenes.json]
 
 DATA holds sparse/0 (COLMAP model), images/ and depth/ (frame-N.color.jpg, frame-N.depth.png). The sensor's depth is
 registered to colour and moved into COLMAP's undistorted images. SfM has no unit: one factor for the whole set, the
@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.geometry.rasterize import project_to_depth
+from omnidc.io.files import write_json
 from omnidc.pipeline import default_model, load
 from omnidc.sensors.colmap import ColmapModel, Filters, open_model, undistorted_camera
 from omnidc.sensors.rgbd import RgbdOptions, open_recording
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--model", default=default_model())
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--observed-only", action="store_true")
+    parser.add_argument("--results", type=Path, help="file for the table, for benchmarks/tables.py")
     arguments = parser.parse_args()
     data: Path = arguments.data
     model = open_model(data, data / "images", Filters(observed_only=arguments.observed_only))
@@ -85,6 +87,11 @@ def main() -> None:
     for label, values in rows.items():
         rel, median, mae = np.mean(values, axis=0)
         print(f"{label:<12} {rel:8.4f} {median:8.4f} {mae:8.4f} {seconds[label] / len(frames):12.2f}")
+    if arguments.results:
+        means = {label: np.mean(values, axis=0) for label, values in rows.items()}
+        table = [[label, f"{rel:.4f}", f"{median:.4f}", f"{mae:.3f}"] for label, (rel, median, mae) in means.items()]
+        header = ["method", "REL", "median", "MAE (m)"]
+        write_json(arguments.results, {"images": len(frames), "points": points, "header": header, "rows": table})
 
 
 if __name__ == "__main__":

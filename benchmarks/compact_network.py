@@ -1,6 +1,6 @@
 """The compact network with the weights of the package against the paper-size one: CPU time and peak memory.
 
-    python benchmarks/compact_network.py [--size 480 640] [--repeats 3] [--threads 2]
+    python benchmarks/compact_network.py [--size 480 640] [--repeats 3] [--threads 2] [--results FILE]
 
 Both in the form that infers fastest, each in a process of its own (peak memory is the process's high-water mark, import
 and weights included), on the same input, in turns: paper, compact, paper, compact, … CPU time counts all threads, so
@@ -15,9 +15,11 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import torch
 
+from omnidc.io.files import write_json
 from omnidc.network.checkpoint import load_network
 from omnidc.network.interface import DepthNetwork
 from paper_network import network_with_random_weights, scene
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(480, 640), metavar=("H", "W"))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--results", type=Path, help="file for the table, for benchmarks/tables.py")
     parser.add_argument("--mode", choices=MODES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     height, width = options.size
@@ -66,6 +69,16 @@ def main() -> None:
         f"at {height}x{width}: compact takes {best['paper']['cpu'] / best['compact']['cpu']:.1f} times less CPU time "
         f"({best['paper']['clock'] / best['compact']['clock']:.1f} by the clock) and {peak:.0f} MB at most"
     )
+    if options.results:
+        header = [f"network, {height}×{width}", "CPU s", "s by the clock", "peak MB", "CPU time, × compact"]
+        rows = [
+            [
+                *(mode, f"{one['cpu']:.2f}", f"{one['clock']:.2f}", f"{max(run['peak'] for run in results[mode]):.0f}"),
+                f"{one['cpu'] / best['compact']['cpu']:.1f}",
+            ]
+            for mode, one in best.items()
+        ]
+        write_json(options.results, {"header": header, "rows": rows})
 
 
 if __name__ == "__main__":

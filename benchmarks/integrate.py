@@ -1,9 +1,9 @@
 """Iterations, speed and memory of the depth integrator; every ratio is measured side by side in this run.
 
-    python benchmarks/integrate.py [--quick]
+    python benchmarks/integrate.py [--quick] [--results docs/results]
 
 Times are medians of process CPU seconds and of wall seconds; the stopping rule is the same for all iterative solvers
-(relative residual 1e-5). The tables are Markdown, ready for docs/benchmarks.md.
+(relative residual 1e-5). --results writes both tables as JSON, from which benchmarks/tables.py makes those of the docs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from scipy.sparse.linalg import spsolve
@@ -22,6 +23,7 @@ from scipy.sparse.linalg import spsolve
 from omnidc.integrate import integrate
 from omnidc.integrate.gallery import Problem, stepped_surface
 from omnidc.integrate.reference import Reference
+from omnidc.io.files import write_json
 
 GRIDS = [(60, 80), (120, 160), (240, 320), (480, 640), (960, 1280)]
 DENSITIES: list[int | float] = [5, 0.0003, 0.001, 0.007, 0.05]
@@ -39,11 +41,19 @@ def median_seconds(job: Callable[[], object], repeats: int) -> tuple[float, floa
     return sorted(walls)[repeats // 2], sorted(cpus)[repeats // 2]
 
 
-def iteration_table(grids: list[tuple[int, int]]) -> int:
-    print("\n### Iterations to a relative residual of 1e-5 (uniform / random / edge weights)\n")
-    print("| grid | " + " | ".join(f"{d} points" if d >= 1 else f"{100 * d:g} %" for d in DENSITIES) + " |")
-    print("|---" * (len(DENSITIES) + 1) + "|")
-    worst = 0
+def print_table(header: list[str], rows: Iterator[list[str]], path: Path | None) -> None:
+    """Print a table row by row, as it is measured; write it as JSON where a path is given."""
+    print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
+    found = []
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+        found.append(row)
+    if path is not None:
+        write_json(path, {"header": header, "rows": found})
+
+
+def iteration_rows(grids: list[tuple[int, int]], worst: list[int]) -> Iterator[list[str]]:
+    """Yield a row per grid; append the most iterations with uniform or random weights of each cell to `worst`."""
     for height, width in grids:
         cells = []
         for density in DENSITIES:
@@ -51,13 +61,13 @@ def iteration_table(grids: list[tuple[int, int]]) -> int:
             for weights in ("uniform", "random", "edges"):
                 p = stepped_surface(height, width, points=density, weights=weights)  # type: ignore[arg-type]
                 counts.append(int(integrate(*p.arguments(), on_failure="raise")[1].iterations))
-            worst = max(worst, *counts[:2])
+            worst.append(max(counts[:2]))
             cells.append(" / ".join(map(str, counts)))
-        print(f"| {height}×{width} | " + " | ".join(cells) + " |", flush=True)
-    return worst
+        yield [f"{height}×{width}", *cells]
 
 
-def against_others(height: int, width: int, density: float, repeats: int) -> None:
+def solver_rows(height: int, width: int, density: float, repeats: int) -> Iterator[list[str]]:
+    """Yield a row per solver of the same system."""
     p = stepped_surface(height, width, points=density)
     reference = Reference(
         [g[0].double().numpy() for g in p.gradients],
@@ -75,11 +85,8 @@ def against_others(height: int, width: int, density: float, repeats: int) -> Non
     for name, job in jobs.items():
         wall, cpu = median_seconds(job, repeats if name != "scipy spsolve" else 1)
         base = base or (wall, cpu)
-        print(
-            f"| {height}×{width}, {100 * density:g} % | {name} | {1e3 * wall:.0f} | {1e3 * cpu:.0f} | "
-            f"{wall / base[0]:.1f}× | {cpu / base[1]:.1f}× |",
-            flush=True,
-        )
+        ratios = [f"{wall / base[0]:.1f}×", f"{cpu / base[1]:.1f}×"]
+        yield [f"{height}×{width}, {100 * density:g} %", name, f"{1e3 * wall:.0f}", f"{1e3 * cpu:.0f}", *ratios]
 
 
 def backward_ratio(height: int, width: int, repeats: int) -> tuple[float, float]:
@@ -116,6 +123,7 @@ def largest() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small grids and fewer repeats")
+    parser.add_argument("--results", type=Path, help="folder for the tables as JSON")
     parser.add_argument("--largest", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.largest:
@@ -123,13 +131,18 @@ def main() -> None:
         return
     repeats = 3 if arguments.quick else 5
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    worst = iteration_table(GRIDS[:3] if arguments.quick else GRIDS)
-    print(f"\nMost iterations with uniform or random weights: {worst} (bar: 20).")
-    print("\n### Against other solvers, same system\n")
-    print("| system | solver | wall ms | CPU ms | wall, × multigrid | CPU, × multigrid |\n|---|---|---|---|---|---|")
-    against_others(120, 160, 0.0003, repeats)
-    if not arguments.quick:
-        against_others(240, 320, 0.0003, repeats)
+    results: Path | None = arguments.results
+    print("\nIterations to a relative residual of 1e-5 (uniform / random / edge weights)\n")
+    header = ["grid", *(f"{d} points" if d >= 1 else f"{100 * d:g} %" for d in DENSITIES)]
+    worst: list[int] = []
+    rows = iteration_rows(GRIDS[:3] if arguments.quick else GRIDS, worst)
+    print_table(header, rows, results and results / "integrate_iterations.json")
+    print(f"\nMost iterations with uniform or random weights: {max(worst)} (bar: 20).")
+    print("\nAgainst other solvers, same system\n")
+    header = ["system", "solver", "wall ms", "CPU ms", "wall, × multigrid", "CPU, × multigrid"]
+    sizes = [(120, 160)] if arguments.quick else [(120, 160), (240, 320)]
+    rows = (row for size in sizes for row in solver_rows(*size, 0.0003, repeats))
+    print_table(header, rows, results and results / "integrate_solvers.json")
     forward, backward = backward_ratio(120, 160, repeats)
     print(f"\nBackward / forward at 120×160, random weights: {backward / forward:.2f} (bar: 1.5).")
     if not arguments.quick:

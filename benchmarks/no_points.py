@@ -1,6 +1,6 @@
 """A photograph and nothing else: relative depth of the model against a constant, both brought to the truth's scale.
 
-    python benchmarks/no_points.py --data DIR [--model compact]
+    python benchmarks/no_points.py --data DIR [--model compact] [--results docs/results/no_points.json]
 
 DIR is that of `omnidc eval --protocol real`. Scale alignment is one factor per image, the median of truth / prediction;
 δ1 is the share of pixels with max(d / D, D / d) < 1.25, REL the mean of |d − D| / D.
@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 import omnidc
 from omnidc.evaluation.real import read_photograph
+from omnidc.io.files import write_json
 from omnidc.training.validation import score_frame
 
 
@@ -31,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model", default="compact")
+    parser.add_argument("--results", type=Path, help="file for the means, for benchmarks/tables.py")
     options = parser.parse_args()
     completer = omnidc.load(options.model)
     rows = []
@@ -47,6 +49,9 @@ def main() -> None:
     better = sum(ours[0] > constant[0] for _, ours, constant in rows)
     print(f"mean of {len(rows)}: δ1 {delta:.3f} against {delta0:.3f} of a constant (better on {better}), ", end="")
     print(f"REL {rel:.3f} against {rel0:.3f}")
+    if options.results:
+        means = {"delta_1": {"model": delta, "constant": delta0}, "rel": {"model": rel, "constant": rel0}}
+        write_json(options.results, {"model": options.model, "photographs": len(rows), "better": better, **means})
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Panel:
     y_range: tuple[float, float]
     log_x: bool = False
     log_y: bool = False
+    x_ticks: Sequence[float] = ()  # empty: round numbers
     parts: list[str] = field(default_factory=list)
 
     def _place(self, value: float, limits: tuple[float, float], log: bool) -> float:
@@ -55,10 +56,17 @@ class Panel:
         if text:
             self.parts.append(f'<text x="{px + radius + 3:.1f}" y="{py + 4:.1f}" class="s">{escape(text)}</text>')
 
+    def label(self, x: float, y: float, text: str, color: str) -> None:
+        """Write the name of a line beside one of its points."""
+        px, py = self.at(x, y)
+        self.parts.append(
+            f'<text x="{px + 8:.1f}" y="{py - 6:.1f}" class="s" style="fill:{color}">{escape(text)}</text>'
+        )
+
     def svg(self) -> str:
         frame = (LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
         marks = ['<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#999"/>'.format(*frame)]
-        for value in _ticks(self.x_range, self.log_x):
+        for value in self.x_ticks or _ticks(self.x_range, self.log_x):
             x, y = self.at(value, self.y_range[0])
             marks.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle" class="s">{value:g}</text>')
         for value in _ticks(self.y_range, self.log_y):

@@ -1,19 +1,24 @@
-"""Write the tables of a page from the JSON files that the measurements wrote, so that none of them is typed.
+"""Write the tables of README, docs and model card from the JSON files that the measurements wrote: none is typed.
 
-    python benchmarks/tables.py docs/benchmarks.md --results docs/results [--check]
+    python benchmarks/tables.py [PAGE ...] [--results docs/results] [--check]
 
-A table of the page stands between `<!-- table FILE KIND OPTIONS -->` and `<!-- /table -->`; what is between the two is
-replaced. FILE is looked for in the results folder; a table whose file is not there stays as it is, and is named. KIND:
+Without a PAGE all pages with tables are written. A table stands between `<!-- table FILE KIND OPTIONS -->` and
+`<!-- /table -->`; what is between the two is replaced. FILE is looked for in the results folder. KIND:
 
-    scores   patterns down, methods across, one table per score      scores=rel,rmse methods=linear,compact
-    method   patterns down, scores across, for one method            method=compact scores=rel,rmse,boundary_f1
-    groups   groups of frames down, methods across                   scores=rel methods=linear,compact
-    prior    what benchmarks/prior.py wrote
-    figure3  what benchmarks/figure3.py wrote
-    rows     a column for each key of its rows (runtimes.py, int8.py, demo_page.py)   columns=size,onnx_ms
-    ablations  what benchmarks/paper_ablations.py wrote
+    scores    patterns down, methods across, one table per score     scores=rel,rmse methods=linear,compact
+    method    patterns down, scores across, for one method           method=compact scores=rel,rmse,boundary_f1
+    groups    groups of frames down, methods across                  scores=rel methods=linear,compact
+    shipped   a model beside linear interpolation and the best of the baselines      method=compact
+    gain      one sentence: by how much a model's REL is lower than linear interpolation's     method=compact
+    nopoints  one sentence, from what benchmarks/no_points.py wrote
+    curves    what benchmarks/curves.py wrote
+    prior     what benchmarks/prior.py wrote
+    figure3   what benchmarks/figure3.py wrote
+    ablations what benchmarks/paper_ablations.py wrote
+    rows      a column for each key of its rows (runtimes.py, int8.py, demo_page.py)     columns=size,onnx_ms
+    cells     {"header": [...], "rows": [[...]]} as it is (integrate.py)
 
-With --check nothing is written; the exit code is 1 when a table would change.
+With --check nothing is written; the exit code is 1 when a table would change or its file is missing.
 """
 
 from __future__ import annotations
@@ -21,15 +26,16 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.report import Table, label, number, to_markdown
 from omnidc.io.files import atomic_path
 from prior import table as prior_table
 
+ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(<!-- table (\S+) (\w+)([^>]*?) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
 
 
@@ -54,6 +60,7 @@ def score_tables(content: Any, options: Mapping[str, str], part: str, key: str) 
             [[v, counts(rows, key, v), *(mean_of(rows, m, key, v, score) for m in methods)] for v in values],
         )
         for score in options["scores"].split(",")
+        if any(score in row["scores"] for row in rows)
     ]
 
 
@@ -65,6 +72,71 @@ def method_table(content: Any, options: Mapping[str, str]) -> list[Table]:
         for v in values
     ]
     return [Table(options["method"], ["pattern", "n", *map(label, scores)], body)]
+
+
+def means_of(content: Any, score: str) -> dict[str, dict[str, float]]:
+    """Return pattern → method → score, without the mean over all patterns."""
+    found: dict[str, dict[str, float]] = {}
+    for row in content["means"]:
+        if row["pattern"] != "ALL" and score in row["scores"]:
+            found.setdefault(row["pattern"], {})[row["method"]] = row["scores"][score]
+    return found
+
+
+def shipped_table(content: Any, model: str) -> list[Table]:
+    """REL, edge REL and coverage of a model, beside linear interpolation and the best baseline of each pattern."""
+    header = ["pattern", "n"]
+    columns: list[dict[str, list[str]]] = []
+    for score in ("rel", "edge_rel"):
+        name = label(score).split(" ↓")[0]
+        header += [f"{name} {model}", f"{name} linear", "best baseline"]
+        column = {}
+        for pattern, methods in means_of(content, score).items():
+            best = min((value, method) for method, value in methods.items() if method in BASELINES)
+            own = [number(methods[model], score), number(methods["linear"], score)]
+            column[pattern] = [*own, f"{number(best[0], score)} {best[1]}"]
+        columns.append(column)
+    inside = means_of(content, "coverage_95")
+    rows = [
+        [
+            p,
+            counts(content["means"], "pattern", p),
+            *columns[0][p],
+            *columns[1][p],
+            number(inside[p][model], "coverage"),
+        ]
+        for p in columns[0]
+    ]
+    return [Table("", [*header, "inside 95 %"], rows)]
+
+
+def gain_sentence(content: Any, model: str) -> str:
+    """The least and the largest reduction of REL against linear interpolation, by pattern."""
+    gains = {pattern: 1 - m[model] / m["linear"] for pattern, m in means_of(content, "rel").items()}
+    (least, low), (most, high) = (f(gains.items(), key=lambda item: item[1]) for f in (min, max))
+    return (
+        f"REL is {100 * low:.0f} % ({least}) to {100 * high:.0f} % ({most}) lower than that of linear interpolation, "
+        f"over {len(gains)} kinds of sparse input."
+    )
+
+
+def no_points_sentence(content: Any) -> str:
+    delta, rel = content["delta_1"], content["rel"]
+    return (
+        f"Without any measurement, after alignment of the scale (one factor per image): δ1 {delta['model']:.3f} "
+        f"(a constant: {delta['constant']:.3f}), REL {rel['model']:.3f} ({rel['constant']:.3f}), better than a "
+        f"constant (δ1) on {content['better']} of {content['photographs']} photographs."
+    )
+
+
+def curves_table(content: Any) -> list[Table]:
+    """REL by number of points and of lines."""
+    rows = [
+        [f"{row['n']:,} {what}", number(row["linear"], "rel"), number(row["model"], "rel")]
+        for what, part in (("random points", "points"), ("LiDAR lines", "lines"))
+        for row in content[part]
+    ]
+    return [Table(f"REL ↓, mean of {content['frames']} frames", ["input", "linear", content["model"]], rows)]
 
 
 def figure3_table(content: Any) -> str:
@@ -87,48 +159,79 @@ def rows_table(content: Any, options: Mapping[str, str]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(cell(row[name]) for name in columns)} |" for row in content["rows"])])
 
 
+def ablations_table(content: Any) -> str:
+    import paper_ablations  # imports the whole training
+
+    return paper_ablations.table(paper_ablations.read(content))
+
+
+# Kinds that need no options.
+PLAIN: Mapping[str, Callable[[Any], str]] = {
+    "nopoints": no_points_sentence,
+    "figure3": figure3_table,
+    "prior": prior_table,
+    "ablations": ablations_table,
+}
+
+
 def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
-    if kind == "prior":
-        return prior_table(content)
-    if kind == "figure3":
-        return figure3_table(content)
+    if kind in PLAIN:
+        return PLAIN[kind](content)
     if kind == "rows":
         return rows_table(content, options)
-    if kind == "ablations":
-        import paper_ablations  # imports the whole training
-
-        return paper_ablations.table(paper_ablations.read(content))
+    if kind == "gain":
+        return gain_sentence(content, options["method"])
     if kind == "method":
         found = method_table(content, options)
+    elif kind == "shipped":
+        found = shipped_table(content, options["method"])
+    elif kind == "curves":
+        found = curves_table(content)
+    elif kind == "cells":
+        found = [Table("", content["header"], content["rows"])]
     elif kind in ("scores", "groups"):
         found = score_tables(content, options, *(("means", "pattern") if kind == "scores" else ("groups", "group")))
     else:
         raise SystemExit(f"There is no kind of table {kind!r}: see the head of this script.")
-    return "\n\n".join(map(to_markdown, found))
+    return "\n\n".join(to_markdown(table).removeprefix("****\n\n") for table in found)
+
+
+def pages() -> list[Path]:
+    """Return README, docs and model card, those that have tables of this kind."""
+    every = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "src/omnidc/weights/README.md"]
+    return [page for page in every if BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+def written(page: Path, results: Path) -> str:
+    """Return the text of a page with its tables made anew."""
+
+    def replace(match: re.Match[str]) -> str:
+        head, file, kind, rest, body, end = match.groups()
+        path = results / file
+        if not path.is_file() and not body:
+            return match[0]  # a table that has not been measured yet
+        if not path.is_file():
+            raise SystemExit(f"{page}: {path}, the source of a {kind} table, is missing.")
+        options = dict(option.split("=", 1) for option in rest.split())
+        return f"{head}{render(kind, json.loads(path.read_text(encoding='utf-8')), options)}\n{end}"
+
+    return BLOCK.sub(replace, page.read_text(encoding="utf-8"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("page", type=Path)
-    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("page", type=Path, nargs="*")
+    parser.add_argument("--results", type=Path, default=ROOT / "docs/results")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    text = arguments.page.read_text(encoding="utf-8")
-
-    def replace(match: re.Match[str]) -> str:
-        head, file, kind, rest, _, end = match.groups()
-        path = arguments.results / file
-        if not path.is_file():
-            print(f"{path} is not there: its {kind} table stays as it is.", file=sys.stderr)
-            return match[0]
-        options = dict(option.split("=", 1) for option in rest.split())
-        return f"{head}{render(kind, json.loads(path.read_text(encoding='utf-8')), options)}\n{end}"
-
-    result = BLOCK.sub(replace, text)
-    if arguments.check:
-        raise SystemExit(int(result != text))
-    with atomic_path(arguments.page) as temporary:
-        temporary.write_text(result, encoding="utf-8")
+    for page in arguments.page or pages():
+        text = written(page, arguments.results)
+        if text == page.read_text(encoding="utf-8"):
+            continue
+        if arguments.check:
+            raise SystemExit(f"{page} differs from its JSON files: run python benchmarks/tables.py.")
+        with atomic_path(page) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,17 @@ def load(
         "hf://owner/name[@revision]".
     device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that the runtime knows.
     runtime: "auto" takes onnxruntime for .onnx files and torch otherwise.
+
+    >>> import numpy as np
+    >>> import omnidc
+    >>> image = np.zeros((48, 64, 3), np.uint8)
+    >>> sparse = np.zeros((48, 64), np.float32)  # 0 = no measurement
+    >>> sparse[12, 16], sparse[36, 48] = 2.0, 2.0
+    >>> result = omnidc.load("harmonic").complete(image, sparse)
+    >>> result.depth.shape
+    (48, 64)
+    >>> round(float(result.depth[24, 32]), 3)
+    2.0
     """
     if runtime not in ("auto", "torch", "onnx"):
         raise ConfigError(f'The runtime is "auto", "torch" or "onnx", not {runtime!r}.')

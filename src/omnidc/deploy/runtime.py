@@ -87,7 +87,15 @@ class OnnxCompleter(BaseCompleter):
         pad = ((0, rows - height), (0, columns - width))
         picture = np.pad(image, (*pad, (0, 0)), mode="edge").transpose(2, 0, 1)[None].astype(np.float32) / 255
         points = np.pad(sparse, pad)[None, None].astype(np.float32)
-        values = dict(zip(self.outputs, self.session.run(None, {"image": picture, "sparse": points})))
+        try:
+            results = self.session.run(None, {"image": picture, "sparse": points})
+        except Exception as error:  # onnxruntime's errors share no public base class
+            reason = " ".join(str(error).split())
+            raise CheckpointError(
+                f"{self.path} cannot run at {rows}x{columns} ({reason}): make the image smaller with --max-long-side, "
+                "or export the model again."
+            ) from error
+        values = dict(zip(self.outputs, results))
 
         def crop(name: str) -> FloatMap | None:
             return None if name not in values else np.asarray(values[name][0, 0, :height, :width], np.float32)

@@ -142,6 +142,11 @@ def parse(text: str, noise: str | None = None, released: bool = False) -> Mixtur
 
     noise: rate of outliers ("0~0.05", "5%") for every term of random points or keypoints that has none of its own.
     released: as in the released code wherever that departs from the paper.
+
+    >>> depth, image = np.full((48, 64), 3.0, np.float32), np.zeros((48, 64, 3), np.uint8)
+    >>> sample = parse("100 & noise(0.1)")(depth, image, np.random.default_rng(0))
+    >>> int((sample.sparse > 0).sum())
+    100
     """
     rate = None if noise is None else fraction(parse_span(noise), "The rate of noise")
     weighted = [weighted_part(part) for part in split(text, "+")]

@@ -49,6 +49,13 @@ def make_frame(
     mask: path, array or tensor [H, W]; 0 (black) = ignored: measurements and result are removed there.
     ignore_exif: take an image file as stored. Otherwise it is turned as its EXIF tag says, and so is what fits only the
         stored pixels.
+
+    >>> import numpy as np
+    >>> image, sparse = np.zeros((48, 64, 3), np.uint8), np.zeros((48, 64), np.float32)
+    >>> sparse[::8, ::8] = 1.5
+    >>> frame = make_frame(image, sparse)
+    >>> frame.summary()[:35]
+    '48 points, 1.56 % of 64x48; min 1.5'
     """
     photo = as_photograph(image, ignore_exif)
     camera = None if intrinsics is None else check_intrinsics(intrinsics)

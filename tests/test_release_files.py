@@ -1,0 +1,52 @@
+"""Files of the release agree with the package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import omnidc
+from omnidc.cli import RENAMED_OPTIONS
+from omnidc.pipeline.options import RENAMED_KEYWORDS
+
+ROOT = Path(__file__).parent.parent
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_version_is_written_in_the_package_and_citation_only() -> None:
+    assert 'dynamic = ["version"]' in text_of("pyproject.toml")
+    assert f"version: {omnidc.__version__}\n" in text_of("CITATION.cff")
+
+
+def test_changelog_starts_with_the_coming_release() -> None:
+    first = re.search(r"^## (.*)$", text_of("CHANGELOG.md"), flags=re.MULTILINE)
+    assert first is not None
+    assert omnidc.__version__.partition(".dev")[0] in first[1]
+
+
+def test_upgrade_notes_list_every_renamed_name() -> None:
+    notes = text_of("docs/upgrade.md")
+    names = [*RENAMED_OPTIONS, *(f"{keyword}=" for keyword in RENAMED_KEYWORDS)]
+    assert [name for name in names if name not in notes] == []
+
+
+def test_upgrade_notes_list_every_renamed_setting() -> None:
+    pytest.importorskip("pydantic")
+    from omnidc.training.tables import RENAMED
+
+    notes = text_of("docs/upgrade.md")
+    old = [name for name in RENAMED if not name.startswith("loss.")]
+    assert [name for name in old if f"`{name}`" not in notes and f"`[{name}]`" not in notes] == []
+
+
+@pytest.mark.parametrize("workflow", ["tests", "nightly"])
+def test_workflow_calls_a_script_of_ci(workflow: str) -> None:
+    scripts = re.findall(r"run: (\.ci/\w+)", text_of(f".github/workflows/{workflow}.yml"))
+    assert scripts
+    for script in scripts:
+        assert text_of(script).startswith("#!")
