@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 import omnidc
+from cells import emit
 from consistent_depth import NEIGHBORS, TOLERANCE, consistent_views, reproject
 from nvs import Scene, load_scene
 from omnidc.interop.fusion import neighbors
@@ -79,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ample", type=Path, nargs="*", default=[])
     parser.add_argument("--sparse", type=Path, nargs="*", default=[])
+    parser.add_argument("--json", type=Path, help="also write the table, for docs/results")
     args = parser.parse_args()
     torch.set_num_threads(1)
     completer = omnidc.load()
@@ -99,9 +101,7 @@ def main() -> None:
             columns[f"{regime} {folder.name}"] = cells
     titles = [f"{way}: {what}" for way in ways for what in ("mean relative error", "median relative error", "RMSE")]
     titles += [f"disagreement, {way}" for way in ("one by one", *ways)]
-    print("| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
-    for title, *row in zip(titles, *columns.values()):
-        print(f"| {title} | " + " | ".join(row) + " |")
+    emit(["", *columns], [list(row) for row in zip(titles, *columns.values())], args.json)
 
 
 if __name__ == "__main__":

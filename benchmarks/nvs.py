@@ -1,7 +1,7 @@
 """Novel views with depth supervision: the paper's Table 6 on small rendered scenes. Resumable.
 
     python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse|real] [--arms …] [--seeds 0 1 2]
-    python benchmarks/nvs.py table results.jsonl [--docs docs/splatting.md]
+    python benchmarks/nvs.py table results.jsonl [--json docs/results]
     python benchmarks/nvs.py list results.jsonl
 
 A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
@@ -30,10 +30,10 @@ import torch
 from scipy import stats
 
 import omnidc
+from cells import emit
 from consistent_depth import consistent_views
 from omnidc.datasets.shards import Shards
 from omnidc.evaluation.baselines.interpolation import linear
-from omnidc.io.files import atomic_path
 from omnidc.io.images import write_picture
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.splatting.camera import Camera
@@ -211,7 +211,6 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 METRICS = {"psnr": "PSNR, dB", "ssim": "SSIM", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel."}
 Runs = dict[tuple[str, int], dict[str, Any]]  # of one arm, by scene and seed
-BEGIN, END = "<!-- nvs table, written by benchmarks/nvs.py -->", "<!-- end of nvs table -->"
 RMSE_BAR, REL_BAR, PSNR_LOSS = 0.7, 0.5, -0.3  # of no depth; dB
 
 
@@ -259,27 +258,24 @@ class Comparison:
             {pair: self.arms[arm][pair]["psnr"] - self.arms["none"][pair]["psnr"] for pair in self.pairs}
         )
 
-    def table(self) -> str:
+    def title(self) -> str:
         scenes, seeds = ({pair[k] for pair in self.pairs} for k in (0, 1))
         counts = {run["gaussians"] for runs in self.arms.values() for pair, run in runs.items() if pair in self.pairs}
         count = f"every run ends with {min(counts)} Gaussians"
         if len(counts) > 1:
             count = f"**not comparable: runs end with {min(counts)} to {max(counts)} Gaussians**"
-        title = f"**{self.regime}**: {len(scenes)} scenes ({', '.join(sorted(scenes))}), {len(seeds)} seeds; {count}"
-        header = "| arm |" + "".join(f" {name} |" for name in METRICS.values())
-        lines = [
-            title + (f"; options {self.options}" if self.options else ""),
-            "",
-            header + " PSNR − none | RMSE / none | rel. / none |",
-            "|---|" + "---|" * (len(METRICS) + 3),
-        ]
+        names = ", ".join(sorted(str(scene) for scene in scenes))
+        return f"**{self.regime}**: {len(scenes)} scenes ({names}), {len(seeds)} seeds, options {self.options}; {count}"
+
+    def rows(self) -> list[list[str]]:
+        rows = []
         for arm in ARMS:
             if arm in self.arms:
                 spread = {m: np.std([self.arms[arm][pair].get(m, np.nan) for pair in self.pairs]) for m in METRICS}
                 cells = [f"{self.mean(arm, metric):.3f} ± {spread[metric]:.3f}" for metric in METRICS]
                 cells += [str(self.gain(arm)), *(f"{self.ratio(arm, m):.2f}" for m in ("depth_rmse", "depth_rel"))]
-                lines.append(f"| {arm} | " + " | ".join(cells) + " |")
-        return "\n".join(lines)
+                rows.append([arm, *cells])
+        return rows
 
     def verdict(self) -> str:
         """Say which bars omnidc's depth meets."""
@@ -314,25 +310,21 @@ def comparisons(records: list[dict[str, Any]]) -> list[Comparison]:
 
 def listing(args: argparse.Namespace) -> None:
     """Print every run, one row each."""
-    print("| regime | scene | arm | options | seed |" + "".join(f" {title} |" for title in METRICS.values()))
-    print("|---|" + "---|" * (4 + len(METRICS)))
+    rows = []
     for run in read(args.results):
         options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
-        cells = [run["regime"], run["scene"], run["arm"], options, str(run["seed"])]
-        print("| " + " | ".join(cells + [f"{run[metric]:.3f}" for metric in METRICS if metric in run]) + " |")
+        values = [f"{run[metric]:.3f}" for metric in METRICS if metric in run]
+        rows.append([run["regime"], run["scene"], run["arm"], options, str(run["seed"]), *values])
+    emit(["regime", "scene", "arm", "options", "seed", *METRICS.values()], rows, args.json)
 
 
 def report(args: argparse.Namespace) -> None:
-    """Print the tables, or put them into a page between its two marks."""
-    parts = [part for one in comparisons(read(args.results)) for part in (one.table(), one.verdict()) if part]
-    if args.docs is None:
-        print("\n\n".join(parts))
-        return
-    page = args.docs.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    text = "\n\n".join([before + BEGIN, *parts, END + rest.split(END)[1]])
-    with atomic_path(args.docs) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    """Print the table of each regime and what it shows."""
+    for one in comparisons(read(args.results)):
+        print(f"\n{one.title()}\n")
+        path = None if args.json is None else args.json / f"nvs_{one.regime}.json"
+        emit(["arm", *METRICS.values(), "PSNR − none", "RMSE / none", "rel. / none"], one.rows(), path)
+        print(f"\n{one.verdict()}")
 
 
 def main() -> None:
@@ -352,10 +344,11 @@ def main() -> None:
     runner.set_defaults(command=run)
     printer = commands.add_parser("table")
     printer.add_argument("results", type=Path)
-    printer.add_argument("--docs", type=Path, help="Markdown page to write the tables into, such as docs/splatting.md")
+    printer.add_argument("--json", type=Path, help="folder for nvs_ample.json …, such as docs/results")
     printer.set_defaults(command=report)
     lister = commands.add_parser("list")
     lister.add_argument("results", type=Path)
+    lister.add_argument("--json", type=Path, help="also write the table, for docs/results")
     lister.set_defaults(command=listing)
     args = parser.parse_args()
     args.command(args)

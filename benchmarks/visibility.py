@@ -24,6 +24,7 @@ import numpy.typing as npt
 import torch
 
 import omnidc
+from cells import emit
 from nvs import load_views
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import transform
@@ -57,7 +58,7 @@ def sparse_depth(rule: str, points: npt.NDArray[np.float64], view: SplatView, mo
     )[0]
 
 
-def rendered(folders: list[Path], complete: bool) -> None:
+def rendered(folders: list[Path], complete: bool, path: Path | None) -> None:
     completer: Any = omnidc.load() if complete else None
     means: dict[str, list[list[float]]] = defaultdict(list)
     for folder in folders:
@@ -87,14 +88,14 @@ def rendered(folders: list[Path], complete: bool) -> None:
             means[rule].append(list(np.mean(totals[rule], axis=0)))
         print(f"{folder}: {len(views)} views, {len(model.cloud)} points", flush=True)
     titles = ["points", "wrong by > 10 %", "of the visible"] + (["REL", "median"] if complete else [])
-    print("\n| rule |" + "".join(f" {title} |" for title in titles) + "\n|---|" + "---|" * len(titles))
+    table = []
     for rule in RULES:
         row = np.mean(means[rule], axis=0)
-        cells = [f"{row[0]:.0f}", f"{row[1]:.1%}", f"{row[2]:.0%}", *(f"{value:.4f}" for value in row[3:])]
-        print(f"| {rule} | " + " | ".join(cells) + " |")
+        table.append([rule, f"{row[0]:.0f}", f"{row[1]:.1%}", f"{row[2]:.0%}", *(f"{value:.4f}" for value in row[3:])])
+    emit(["rule", *titles], table, path)
 
 
-def real(folder: Path) -> None:
+def real(folder: Path, path: Path | None) -> None:
     """Ten images of red kitchen against the depth camera; one scale factor for each."""
     sensor = open_recording(folder, layout="7scenes")
     rules = {
@@ -102,7 +103,7 @@ def real(folder: Path) -> None:
         "all, no test (`--occlusion-window 0`)": Filters(occlusion_window=0),
         "near the observed surface, hidden ones dropped (default)": Filters(),
     }
-    print("| points | per image with truth | more than 10 % too far | REL |\n|---|---|---|---|")
+    table = []
     for title, filters in rules.items():
         model, rows = open_model(folder, folder / "images", filters), []
         for name in model.names()[::4][:10]:
@@ -115,7 +116,8 @@ def real(folder: Path) -> None:
             ratio /= np.median(ratio)
             rows.append([len(ratio), (ratio > 1 + WRONG).mean(), np.abs(ratio - 1).mean()])
         count, far, rel = np.mean(rows, axis=0)
-        print(f"| {title} | {count:.0f} | {far:.1%} | {rel:.3f} |")
+        table.append([title, f"{count:.0f}", f"{far:.1%}", f"{rel:.3f}"])
+    emit(["points", "per image with truth", "more than 10 % too far", "REL"], table, path)
 
 
 def main() -> None:
@@ -123,12 +125,13 @@ def main() -> None:
     parser.add_argument("scenes", type=Path, nargs="*")
     parser.add_argument("--complete", action="store_true")
     parser.add_argument("--real", type=Path)
+    parser.add_argument("--json", type=Path, help="also write the table, for docs/results")
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.real is not None:
-        real(args.real)
-    if args.scenes:
-        rendered(args.scenes, args.complete)
+        real(args.real, args.json)
+    else:
+        rendered(args.scenes, args.complete, args.json)
 
 
 if __name__ == "__main__":
