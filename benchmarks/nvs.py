@@ -1,7 +1,8 @@
 """Novel views with depth supervision: the paper's Table 6 on small rendered scenes. Resumable.
 
     python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse|real] [--arms …] [--seeds 0 1 2]
-    python benchmarks/nvs.py table results.jsonl
+    python benchmarks/nvs.py table results.jsonl [--docs docs/splatting.md]
+    python benchmarks/nvs.py list results.jsonl
 
 A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
 model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run
@@ -29,18 +30,22 @@ import torch
 from scipy import stats
 
 import omnidc
+from consistent_depth import consistent_views
 from omnidc.datasets.shards import Shards
 from omnidc.evaluation.baselines.interpolation import linear
+from omnidc.io.files import atomic_path
+from omnidc.io.images import write_picture
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.splatting.camera import Camera
-from omnidc.splatting.densify import DensifyOptions
-from omnidc.splatting.experiment import evaluate, mean_metrics, split_views
+from omnidc.splatting.densify import DensifyOptions, split_to
+from omnidc.splatting.experiment import RenderedView, evaluate, mean_metrics, split_views
 from omnidc.splatting.gaussians import from_points
 from omnidc.splatting.rasterizer import load_rasterizer
 from omnidc.splatting.reconstruction import bare_view, load_reconstruction
 from omnidc.splatting.start import ColoredPoints, dense_points
 from omnidc.splatting.trainer import Trainer, TrainOptions
 from omnidc.splatting.view import SplatView, scene_extent
+from omnidc.viz.colormap import Scale, colorize
 from simulated_sfm import SparseModel, simulate
 
 # arm: source of depth, start from the depth's points too
@@ -54,9 +59,10 @@ ARMS = {
 }
 HOLDOUT = {"ample": 5, "sparse": 3, "real": 8}  # every n-th view is held out
 REAL_SIZE = 160  # longer side of real photographs, pixels
-DENSE_POINTS = 2000
+START_SHARE = 0.5  # of the cap; all arms start with as many Gaussians, so that they have as many at every step
 MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
 INDOOR_MAX_DEPTH = 10.0
+CONSISTENT = False  # whether dense depth is averaged over views before training
 OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))
 
 
@@ -83,9 +89,8 @@ def load_project(folder: Path) -> Scene:
     )
 
 
-def load_scene(folder: Path, regime: str) -> Scene:
-    if regime == "real":
-        return load_project(folder)
+def load_views(folder: Path) -> tuple[list[SplatView], str]:
+    """All views of a rendered scene with their true depth and sky, and its world."""
     frames = Shards(folder)
     views = []
     for k in range(len(frames)):
@@ -95,14 +100,20 @@ def load_scene(folder: Path, regime: str) -> Scene:
         pose = np.array(frames.meta(k)["pose"])
         camera = Camera.from_pose(frame.intrinsics, pose, frame.depth.shape)
         views.append(SplatView(frames.keys[k], camera, frame.image, gt_depth=frame.depth, sky=frame.sky))
+    return views, frames.meta(0)["world"]
+
+
+def load_scene(folder: Path, regime: str) -> Scene:
+    if regime == "real":
+        return load_project(folder)
+    views, world = load_views(folder)
     # Held-out views begin at the third, so that the anchor view is for training.
     test = [view for k, view in enumerate(views) if k % HOLDOUT[regime] == 2]
     train = [view for k, view in enumerate(views) if k % HOLDOUT[regime] != 2]
-    world = frames.meta(0)["world"]
     return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
 
 
-def supervised(scene: Scene, source: str, completer: Any) -> list[SplatView]:
+def supervised(scene: Scene, source: str, completer: Any, consistent: bool) -> list[SplatView]:
     """The training views with the depth of an arm. The sky mask is the renderer's, for all arms alike."""
     views = []
     for view, sparse in zip(scene.train, scene.model.sparse):
@@ -117,27 +128,51 @@ def supervised(scene: Scene, source: str, completer: Any) -> list[SplatView]:
             result = completer.complete(view.image, sparse, view.camera.intrinsics)
             depth, uncertainty = result.depth, result.uncertainty
         views.append(dataclasses.replace(view, depth=depth, uncertainty=uncertainty))
-    return views
+    return consistent_views(views) if consistent and source in ("linear", "omnidc") else views
 
 
-def run_arm(scene: Scene, arm: str, seed: int, options: TrainOptions, completer: Any) -> dict[str, Any]:
+def write_views(folder: Path, name: str, views: list[SplatView], results: list[RenderedView]) -> None:
+    """One picture a run, a row for each held-out view: photograph, render, true depth and depth on one scale."""
+    rows = []
+    for view, result in zip(views, results):
+        truth = result.depth if view.gt_depth is None else view.gt_depth
+        scale = Scale.of(truth)
+        rows.append([view.image, result.image, colorize(truth, scale), colorize(result.depth, scale)])
+    write_picture(folder / f"{name}.png", np.concatenate([np.concatenate(row, axis=1) for row in rows]))
+
+
+def run_arm(
+    scene: Scene,
+    arm: str,
+    seed: int,
+    options: TrainOptions,
+    completer: Any,
+    consistent: bool,  # depth is averaged over views before training
+    pictures: Path | None = None,
+) -> dict[str, Any]:
     source, dense = ARMS[arm]
-    views = supervised(scene, source, completer)
+    views = supervised(scene, source, completer, consistent)
     options = dataclasses.replace(options, seed=seed, edge_aware=source != "sparse")
     rng = np.random.default_rng(seed)
     start: ColoredPoints = scene.model.cloud
+    count = int(START_SHARE * options.densify.cap)
     if dense:
-        start = start.joined(dense_points(views, DENSE_POINTS, rng))
+        start = start.joined(dense_points(views, max(0, count - len(start)), rng))
+    if len(start) > count:
+        start = start.sampled(count, rng)
     extent = scene_extent(scene.model.cloud.points, [view.camera for view in views])
     gaussians = from_points(start.points, start.colors, extent, options.sh_degree, rng)
+    gaussians = split_to(gaussians, count, torch.Generator().manual_seed(seed))
     trainer = Trainer(views, gaussians, load_rasterizer("numba"), extent, options)
     begun, cpu = time.perf_counter(), time.process_time()
     trainer.run()
     record: dict[str, Any] = {"seconds": round(time.perf_counter() - begun, 1)}
     record["cpu_seconds"] = round(time.process_time() - cpu, 1)
-    record["gaussians"] = len(trainer.gaussians)
+    record.update(start_points=len(start), start_gaussians=count, gaussians=len(trainer.gaussians))
     measure = partial(evaluate, trainer.gaussians, rasterizer=trainer.rasterizer, near=trainer.near)
     results = measure(scene.test, max_depth=scene.max_depth)
+    if pictures is not None:
+        write_views(pictures, f"{scene.name}-{arm}-{seed}", scene.test, results)
     return {**record, **mean_metrics([one.metrics for one in results])}
 
 
@@ -150,7 +185,9 @@ def run(args: argparse.Namespace) -> None:
     cv2.setNumThreads(1)
     done = {key_of(record) for record in read(args.results)} if args.results.is_file() else set()
     changes = dict(pair.split("=", 1) for pair in args.set)
-    options = dataclasses.replace(OPTIONS, **{name: json.loads(value) for name, value in changes.items()})
+    changed = {name: json.loads(value) for name, value in changes.items()}
+    consistent = bool(changed.pop("consistent", CONSISTENT))
+    options = dataclasses.replace(OPTIONS, **changed)
     completer = omnidc.load()
     for folder in args.scenes:
         scene = None
@@ -160,7 +197,8 @@ def run(args: argparse.Namespace) -> None:
                 if key_of(record) in done or (args.regime == "real" and arm == "true"):
                     continue
                 scene = scene or load_scene(folder, args.regime)
-                record.update(run_arm(scene, arm, seed, options, completer))
+                pictures = None if args.pictures is None else args.pictures / args.regime
+                record.update(run_arm(scene, arm, seed, options, completer, consistent, pictures))
                 record.update(views=len(scene.train), points=len(scene.model.cloud))
                 with args.results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
@@ -172,50 +210,129 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 METRICS = {"psnr": "PSNR, dB", "ssim": "SSIM", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel."}
+Runs = dict[tuple[str, int], dict[str, Any]]  # of one arm, by scene and seed
+BEGIN, END = "<!-- nvs table, written by benchmarks/nvs.py -->", "<!-- end of nvs table -->"
+RMSE_BAR, REL_BAR, PSNR_LOSS = 0.7, 0.5, -0.3  # of no depth; dB
 
 
-def interval(gains: dict[tuple[str, int], float]) -> str:
-    """Mean with its 95 % interval over scenes; `gains` are by scene and seed."""
-    scenes = sorted({scene for scene, _ in gains})
-    by_scene = [float(np.mean([gain for (scene, _), gain in gains.items() if scene == name])) for name in scenes]
-    values = by_scene if len(scenes) > 1 else list(gains.values())
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return f"{mean:+.3f} (one run)"
-    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
-    return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % interval (t distribution)."""
+
+    mean: float
+    half: float | None  # None = one value only
+
+    @classmethod
+    def of(cls, gains: dict[tuple[str, int], float]) -> Interval:
+        """Return the interval over scenes of gains by scene and seed; with one scene over its seeds."""
+        scenes = sorted({scene for scene, _ in gains})
+        by_scene = [float(np.mean([gain for (scene, _), gain in gains.items() if scene == name])) for name in scenes]
+        values = by_scene if len(scenes) > 1 else list(gains.values())
+        half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)) if len(values) > 1 else None
+        return cls(float(np.mean(values)), half)
+
+    def __str__(self) -> str:
+        if self.half is None:
+            return f"{self.mean:+.2f} (one run)"
+        return f"{self.mean:+.2f} [{self.mean - self.half:+.2f}, {self.mean + self.half:+.2f}]"
 
 
-def table(args: argparse.Namespace) -> None:
-    groups: dict[tuple[str, str], dict[str, dict[tuple[str, int], dict[str, Any]]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
-    for record in read(args.results):
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """All arms of one regime, over the scenes and seeds that every arm has."""
+
+    regime: str
+    options: dict[str, str]
+    arms: dict[str, Runs]
+    pairs: list[tuple[str, int]]
+
+    def mean(self, arm: str, metric: str) -> float:
+        return float(np.mean([self.arms[arm][pair].get(metric, np.nan) for pair in self.pairs]))
+
+    def ratio(self, arm: str, metric: str) -> float:
+        """Ratio of the means to those without depth."""
+        return self.mean(arm, metric) / self.mean("none", metric)
+
+    def gain(self, arm: str) -> Interval:
+        """Paired difference of PSNR to the arm without depth."""
+        return Interval.of(
+            {pair: self.arms[arm][pair]["psnr"] - self.arms["none"][pair]["psnr"] for pair in self.pairs}
+        )
+
+    def table(self) -> str:
+        scenes, seeds = ({pair[k] for pair in self.pairs} for k in (0, 1))
+        counts = {run["gaussians"] for runs in self.arms.values() for pair, run in runs.items() if pair in self.pairs}
+        count = f"every run ends with {min(counts)} Gaussians"
+        if len(counts) > 1:
+            count = f"**not comparable: runs end with {min(counts)} to {max(counts)} Gaussians**"
+        title = f"**{self.regime}**: {len(scenes)} scenes ({', '.join(sorted(scenes))}), {len(seeds)} seeds; {count}"
+        header = "| arm |" + "".join(f" {name} |" for name in METRICS.values())
+        lines = [
+            title + (f"; options {self.options}" if self.options else ""),
+            "",
+            header + " PSNR − none | RMSE / none | rel. / none |",
+            "|---|" + "---|" * (len(METRICS) + 3),
+        ]
+        for arm in ARMS:
+            if arm in self.arms:
+                spread = {m: np.std([self.arms[arm][pair].get(m, np.nan) for pair in self.pairs]) for m in METRICS}
+                cells = [f"{self.mean(arm, metric):.3f} ± {spread[metric]:.3f}" for metric in METRICS]
+                cells += [str(self.gain(arm)), *(f"{self.ratio(arm, m):.2f}" for m in ("depth_rmse", "depth_rel"))]
+                lines.append(f"| {arm} | " + " | ".join(cells) + " |")
+        return "\n".join(lines)
+
+    def verdict(self) -> str:
+        """Say which bars omnidc's depth meets."""
+        if not {"omnidc", "linear", "none"} <= self.arms.keys():
+            return ""
+        rmse, rel, gain = self.ratio("omnidc", "depth_rmse"), self.ratio("omnidc", "depth_rel"), self.gain("omnidc")
+        ahead = all(self.mean("omnidc", m) < self.mean("linear", m) for m in ("depth_rmse", "depth_rel"))
+        low = float("-inf") if gain.half is None else gain.mean - gain.half
+        psnr = "allows a gain as well as a loss"
+        if low > PSNR_LOSS:
+            psnr = "shows a gain" if low > 0 else f"excludes a loss of {-PSNR_LOSS} dB"
+        return (
+            f"omnidc against no depth, {self.regime}: RMSE of depth {rmse:.2f} (bar {RMSE_BAR}: "
+            f"{'met' if rmse <= RMSE_BAR else 'missed'}), median relative error {rel:.2f} (bar {REL_BAR}: "
+            f"{'met' if rel <= REL_BAR else 'missed'}), {'ahead of' if ahead else 'not ahead of'} linear on both. "
+            f"The interval of PSNR {psnr}."
+        )
+
+
+def comparisons(records: list[dict[str, Any]]) -> list[Comparison]:
+    groups: dict[tuple[str, str], dict[str, Runs]] = defaultdict(lambda: defaultdict(dict))
+    for record in records:
         group = record["regime"], json.dumps(record["options"])
         groups[group][record["arm"]][record["scene"], record["seed"]] = record
+    made = []
     for (regime, options), arms in sorted(groups.items()):
-        base = arms.get("none", {})
-        pairs = [key for key in base if all(key in runs for runs in arms.values())]
-        scenes = sorted({scene for scene, _ in pairs})
-        print(f"\n**{regime}**, options {options}: {len(pairs)} runs of each arm, scenes {', '.join(scenes)}\n")
-        print(
-            "| arm |"
-            + "".join(f" {title} |" for title in METRICS.values())
-            + " PSNR − none | RMSE / none | rel. / none |"
-        )
-        print("|---|" + "---|" * (len(METRICS) + 3))
-        for arm in ARMS:
-            if arm not in arms or not pairs:
-                continue
-            cells = []
-            for metric in METRICS:
-                column = [arms[arm][key].get(metric, np.nan) for key in pairs]
-                cells.append(f"{np.mean(column):.3f} ± {np.std(column):.3f}")
-            cells.append(interval({key: arms[arm][key]["psnr"] - base[key]["psnr"] for key in pairs}))
-            for metric in ("depth_rmse", "depth_rel"):
-                ours, plain = (np.mean([runs[key].get(metric, np.nan) for key in pairs]) for runs in (arms[arm], base))
-                cells.append(f"{ours / plain:.2f}")
-            print(f"| {arm} | " + " | ".join(cells) + " |")
+        pairs = [pair for pair in arms.get("none", {}) if all(pair in runs for runs in arms.values())]
+        if pairs:
+            made.append(Comparison(regime, json.loads(options), dict(arms), pairs))
+    return made
+
+
+def listing(args: argparse.Namespace) -> None:
+    """Print every run, one row each."""
+    print("| regime | scene | arm | options | seed |" + "".join(f" {title} |" for title in METRICS.values()))
+    print("|---|" + "---|" * (4 + len(METRICS)))
+    for run in read(args.results):
+        options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
+        cells = [run["regime"], run["scene"], run["arm"], options, str(run["seed"])]
+        print("| " + " | ".join(cells + [f"{run[metric]:.3f}" for metric in METRICS if metric in run]) + " |")
+
+
+def report(args: argparse.Namespace) -> None:
+    """Print the tables, or put them into a page between its two marks."""
+    parts = [part for one in comparisons(read(args.results)) for part in (one.table(), one.verdict()) if part]
+    if args.docs is None:
+        print("\n\n".join(parts))
+        return
+    page = args.docs.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    text = "\n\n".join([before + BEGIN, *parts, END + rest.split(END)[1]])
+    with atomic_path(args.docs) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -227,12 +344,19 @@ def main() -> None:
     runner.add_argument("--regime", choices=list(HOLDOUT), default="ample")
     runner.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     runner.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    runner.add_argument("--pictures", type=Path, help="folder for pictures of the held-out views")
     runner.add_argument("--threads", type=int, default=1)
-    runner.add_argument("--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions")
+    runner.add_argument(
+        "--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions, or consistent"
+    )
     runner.set_defaults(command=run)
     printer = commands.add_parser("table")
     printer.add_argument("results", type=Path)
-    printer.set_defaults(command=table)
+    printer.add_argument("--docs", type=Path, help="Markdown page to write the tables into, such as docs/splatting.md")
+    printer.set_defaults(command=report)
+    lister = commands.add_parser("list")
+    lister.add_argument("results", type=Path)
+    lister.set_defaults(command=listing)
     args = parser.parse_args()
     args.command(args)
 

@@ -28,7 +28,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "network": ("errors integrate io", "safetensors torch transformers"),
     "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy scipy torch"),
     "ros": ("errors geometry io", "PIL cv2 cyclonedds numpy"),
-    "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags"),
+    "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags scipy"),
     "deploy": (
         "errors frame geometry integrate io network pipeline sensors viz",
         "cv2 fsspec huggingface_hub numpy onnx onnxruntime ray torch",

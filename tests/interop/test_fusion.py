@@ -20,6 +20,15 @@ def test_views_that_agree_give_their_common_surface(tmp_path: Path) -> None:
     assert cloud.uncertainty is None
 
 
+def test_fuse_stride_takes_a_subset_of_the_points(tmp_path: Path) -> None:
+    views = wall_views(tmp_path, count=4)
+    every, third = fuse(views), fuse(views, stride=3)
+    assert len(every.points) / 12 < len(third.points) < len(every.points) / 7
+    known = {tuple(point) for point in every.points.round(5).tolist()}
+    assert np.mean([tuple(point) in known for point in third.points.round(5).tolist()]) > 0.99
+    assert np.allclose(third.normals, [0, 0, -1], atol=1e-2)
+
+
 def test_what_only_one_view_says_is_dropped(tmp_path: Path) -> None:
     views = wall_views(tmp_path, count=4)
     wrong = views[0].depth()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from omnidc.sensors.colmap import (  # noqa: E402
     find_model,
     open_model,
     original_places,
-    run_sfm,
     undistortion_map,
     write_pinhole_model,
 )
@@ -223,9 +221,6 @@ def test_bad_models_are_refused_in_a_sentence(tmp_path: Path, kind: str, error: 
 def test_a_folder_without_a_model_says_where_one_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"cameras.bin .*--run-sfm"):
         find_model(tmp_path)
-    (tmp_path / "i").mkdir()
-    with pytest.raises(InputError, match="at least two photos"):
-        run_sfm(tmp_path / "i", tmp_path / "w")
 
 
 def test_hidden_point_test_removes_most_wrong_points_of_a_real_scene(shared: Path) -> None:
@@ -247,19 +242,6 @@ def test_hidden_point_test_removes_most_wrong_points_of_a_real_scene(shared: Pat
         ratio = frame.sparse[rows, columns][known] / sensor[y, x][known]
         shares[occlusion_window] = float((ratio / np.median(ratio) > 1.1).mean())
     assert shares[None] < 0.6 * shares[0]
-
-
-@pytest.mark.slow
-def test_structure_from_motion_places_photos_that_overlap(shared: Path, tmp_path: Path) -> None:
-    images = shared / "data" / "multiview" / "bundler_kermit" / "images"
-    names = [f"kermit{i:03d}.jpg" for i in range(5)]
-    model = run_sfm(images, tmp_path, names=names)
-    opened = open_model(model, images)
-    assert len(opened.names()) >= 4
-    assert (opened.frame(opened.names()[0]).sparse > 0).sum() > 50
-    heard: list[str] = []
-    assert run_sfm(images, tmp_path, heard.append, names) == model
-    assert "earlier run" in heard[0]
 
 
 def test_pinhole_model_dense_points_have_tracks_and_colors(tmp_path: Path) -> None:
@@ -349,24 +331,15 @@ def test_pinhole_model_centered_has_its_axis_in_the_middle(tmp_path: Path) -> No
         assert abs(camera.params[3] - camera.height / 2) <= 0.25
 
 
-@pytest.mark.parametrize("sequential", [False, True])
-def test_run_sfm_few_photos_placed_is_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequential: bool
-) -> None:
-    """With stand-ins for COLMAP's long steps: which matching runs, and what is said."""
-    calls: list[str] = []
-
-    def note(name: str) -> Any:
-        return lambda *args, **keywords: calls.append(name)
-
-    small = SimpleNamespace(num_reg_images=lambda: 2, num_points3D=lambda: 9, write_binary=note("write"))
-    for name in ("extract_features", "match_exhaustive", "match_sequential"):
-        monkeypatch.setattr(pycolmap, name, note(name))
-    monkeypatch.setattr(pycolmap, "incremental_mapping", lambda *args: {0: small})
-    for k in range(5):
-        photo(tmp_path / "i" / f"{k}.png")
-    said: list[str] = []
-    run_sfm(tmp_path / "i", tmp_path / "w", said.append, sequential=sequential)
-    assert calls == ["extract_features", "match_sequential" if sequential else "match_exhaustive", "write"]
-    assert "2 of 5 photos placed, 9 points" in said
-    assert said[-1].startswith("warning: 3 photos could not be placed")
+def test_point_far_behind_the_observed_surface_is_not_drawn(tmp_path: Path) -> None:
+    """A road with few points: nothing near hides the point behind it, but it lies off the observed surface."""
+    road = np.array([[x, y, 3.0] for x in (-1.2, 1.2) for y in (-0.9, 0.9)] * 2)
+    points = np.r_[road, [[0.0, 0.0, 3.2]], [[0.1, 0.1, 5.0]]]
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 8 + [ALL[1:]] * 2)
+    frame = open_model(tmp_path / "m", tmp_path / "i").frame("view0.png")
+    drawn = frame.measurements()
+    assert (np.isclose(drawn, 3.2)).any()
+    assert not (drawn > 4).any()
+    assert "1 off the surface of the observed ones" in frame.notes[0]
+    every = open_model(tmp_path / "m", tmp_path / "i", Filters(occlusion_window=0)).frame("view0.png")
+    assert (every.measurements() > 4).any()

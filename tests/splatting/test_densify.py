@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("numba")
 from worlds import NEAR, cameras, world
 
-from omnidc.splatting.densify import DEAD_OPACITY, DensifyOptions, explore, relocate, split_opacity
+from omnidc.splatting.densify import DEAD_OPACITY, DensifyOptions, explore, relocate, split_opacity, split_to
 from omnidc.splatting.gaussians import Gaussians
 from omnidc.splatting.numba_backend import rasterize
 from omnidc.splatting.optimizer import SplatOptimizer, learning_rates
@@ -26,6 +26,17 @@ def test_split_opacity_pair_composites_to_the_old_one() -> None:
     new, scale = split_opacity(old)
     assert torch.allclose(1 - (1 - new) ** 2, old, atol=1e-6)
     assert (scale <= 1).all()
+
+
+def test_split_to_has_the_count_and_renders_alike() -> None:
+    few = world()
+    count = len(few) * 3
+    many = split_to(few, count, torch.Generator().manual_seed(0))
+    assert len(many) == count
+    before, after = (one.render(rasterize, cameras()[0], NEAR) for one in (few, many))
+    assert float((after.alpha - before.alpha).abs().mean()) < 0.02
+    assert float((after.image - before.image).abs().mean()) < 0.1  # neighbours have random colors
+    assert split_to(few, 5, torch.Generator()) is few
 
 
 def test_relocate_dead_ones_move_and_number_stays() -> None:

@@ -111,20 +111,30 @@ def colmap(
     sequential: Annotated[
         bool, typer.Option("--sequential", help="With --run-sfm: match neighbours in the order of names, for video.")
     ] = False,
+    poses: Annotated[
+        Path | None,
+        typer.Option(help="With --run-sfm: known cameras and poses (COLMAP model, transforms.json); only triangulate."),
+    ] = None,
+    calib: Annotated[
+        Path | None, typer.Option(help="With --run-sfm: known intrinsics of all photographs, JSON or YAML.")
+    ] = None,
     original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
     """Dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
     from omnidc.errors import ConfigError
     from omnidc.sensors.colmap import Filters, open_model
-    from omnidc.sensors.colmap import run_sfm as structure_from_motion
 
     if run_sfm:
-        model_folder = structure_from_motion(
-            images, model_folder, lambda text: typer.echo(f"sfm: {text}"), sequential=sequential
-        )
-    elif sequential:
-        raise ConfigError("--sequential is an option of --run-sfm; give both, or neither.")
+        from omnidc.io.calibration import parse_camera, read_table
+        from omnidc.sensors.sfm import SfmOptions
+        from omnidc.sensors.sfm import run_sfm as structure_from_motion
+
+        how = SfmOptions(sequential, None if calib is None else parse_camera(read_table(calib), calib), poses)
+        model_folder = structure_from_motion(images, model_folder, lambda text: typer.echo(f"sfm: {text}"), options=how)
+    elif sequential or poses or calib:
+        given = "--sequential" if sequential else "--poses" if poses else "--calib"
+        raise ConfigError(f"{given} is an option of --run-sfm; give both, or neither.")
     filters = Filters(min_track, max_error, observed_only, occlusion_window)
     model = open_model(model_folder, images, filters, run.mask)
     reading = run.reading({**asdict(filters), "original_pixels": original_pixels})

@@ -29,12 +29,15 @@ class PointCount:
     in_front: int = 0
     in_image: int = 0
     hidden: int = 0
+    not_drawn: int = 0  # `occluders_only`, and not hidden
     drawn: int = 0  # pixels with a measurement; points that share a pixel count once
 
     def summary(self) -> str:
         return (
             f"{self.given} points: {self.in_front} in front of the camera, {self.in_image} inside the image, "
-            f"{self.hidden} hidden behind nearer ones, {self.drawn} pixels measured"
+            f"{self.hidden} hidden behind nearer ones, "
+            + (f"{self.not_drawn} off the surface of the observed ones, " if self.not_drawn else "")
+            + f"{self.drawn} pixels measured"
         )
 
 
@@ -92,6 +95,7 @@ def project_to_depth(
     | None = None,  # side of the hidden-point window in pixels; None = from the density, 0 = no test
     tolerance: float = HIDDEN_TOLERANCE,
     known_visible: npt.NDArray[np.bool_] | None = None,  # [N], points known to be visible: never dropped as hidden
+    occluders_only: npt.NDArray[np.bool_] | None = None,  # [N], points that hide others but are not drawn
 ) -> tuple[Map, PointCount]:
     """Draw points into a sparse depth map [H, W]; where several fall on a pixel the nearest one stays."""
     height, width = shape
@@ -121,6 +125,9 @@ def project_to_depth(
         if known_visible is not None:
             hidden &= ~known_visible[front][inside]
         count.hidden = int(hidden.sum())
+        if occluders_only is not None:
+            hidden |= occluders_only[front][inside]
+            count.not_drawn = int(hidden.sum()) - count.hidden
         columns, rows, depth = columns[~hidden], rows[~hidden], depth[~hidden]
     order = np.argsort(-depth, kind="stable")  # far to near: the last write, the nearest, stays
     sparse[rows[order], columns[order]] = depth[order]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
 
 MAX_POINTS = 5_000_000  # pixels that are fused: about 2 GB at the peak
+CACHE_BYTES = 512 * 2**20  # of neighbours' depth maps that are kept for the next views
 DENSE_POINTS = 200_000  # of a model that splatting tools start from
 
 
@@ -44,7 +46,15 @@ def consistent_mask(
     return seen
 
 
-def neighbors(views: list[PosedView], index: int, count: int) -> list[int]:
+class HasPose(Protocol):
+    """Anything that stands somewhere."""
+
+    @property
+    def pose(self) -> npt.NDArray[np.float64]:
+        """[4, 4], camera to world."""
+
+
+def neighbors(views: Sequence[HasPose], index: int, count: int) -> list[int]:
     """Return the other views nearest in place and direction: those that see the same and can agree or object."""
     centres = np.array([view.pose[:3, 3] for view in views])
     axes = np.array([view.pose[:3, 2] for view in views])
@@ -72,7 +82,9 @@ def fuse(
         )
     common_unit(views)
 
-    @lru_cache(maxsize=2 * neighbor_count + 2)
+    largest = max(view.size[0] * view.size[1] for view in views) * np.dtype(np.float32).itemsize
+
+    @lru_cache(maxsize=max(2, min(2 * neighbor_count + 2, CACHE_BYTES // largest)))
     def depth_of(i: int) -> npt.NDArray[np.float32]:
         return views[i].depth()
 
@@ -80,20 +92,20 @@ def fuse(
     uncertainties: list[npt.NDArray[np.float32]] = []
     for i, view in enumerate(views):
         depth = depth_of(i)
-        keep = np.zeros(depth.shape, dtype=bool)
-        keep[::stride, ::stride] = True
-        keep &= (depth > 0) if keep_flying_pixels else surface_mask(depth)
+        keep = ((depth > 0) if keep_flying_pixels else surface_mask(depth))[::stride, ::stride]
+        depth, K = depth[::stride, ::stride], np.diag([1 / stride, 1 / stride, 1.0]) @ view.intrinsics
         R, t = view.pose[:3, :3], view.pose[:3, 3]
-        points = unproject(depth, view.intrinsics)[keep].astype(np.float64) @ R.T + t
+        points = unproject(depth, K)[keep].astype(np.float64) @ R.T + t
         votes = np.zeros(len(points), dtype=np.int64)
         for j in neighbors(views, i, neighbor_count):
             other = views[j]
             votes += consistent_mask(points, depth_of(j), other.intrinsics, other.pose, tolerance)
         good = votes >= agree
-        normals = depth_normals(depth, view.intrinsics)[keep][good] @ R.T
-        parts.append((points[good], read_image(view.image, apply_exif=False)[keep][good], normals.astype(np.float32)))
+        normals = depth_normals(depth, K)[keep][good] @ R.T
+        picture = read_image(view.image, apply_exif=False)[::stride, ::stride]
+        parts.append((points[good], picture[keep][good], normals.astype(np.float32)))
         if view.uncertainty is not None:
-            uncertainties.append(view.uncertainty()[keep][good])
+            uncertainties.append(view.uncertainty()[::stride, ::stride][keep][good])
         progress(view.name)
     return Cloud(
         np.concatenate([part[0] for part in parts]),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import ConfigError, InputError
-from omnidc.geometry.cloud import voxel_downsample
+from omnidc.geometry.cloud import Cloud, voxel_downsample
 from omnidc.interop.colmap import write_dense
 from omnidc.interop.commands import training_command
 from omnidc.interop.fusion import dense_cloud, fuse, pixel_size, stride_for, write_cloud
@@ -97,9 +97,19 @@ def _fuse(
     announce: Callable[[str], None],
     results: list[StoredFrame],
 ) -> None:
+    fuse_views(path, posed_views(results), tolerance, write, announce)
+
+
+def fuse_views(
+    path: Path,  # .ply; a turntable is written beside it
+    views: list[PosedView],
+    tolerance: float,  # relative difference of depth that counts as agreement
+    write: WriteOptions,  # its stride, voxel and keep_flying_pixels
+    announce: Callable[[str], None] = lambda text: None,
+) -> Cloud:
+    """Fuse views within the bounds of memory, with a progress bar; write and return the cloud."""
     from tqdm import tqdm
 
-    views = posed_views(results)
     stride = max(write.stride, stride_for(views))
     if stride > write.stride:
         announce(f"note: every {stride}th pixel in both directions is fused, to bound memory and time")
@@ -119,6 +129,7 @@ def _fuse(
     upright = cloud.points @ views[len(views) // 2].pose[:3, :3]  # a camera's own axes: its "down" is down
     write_turntable(path.with_name(f"{path.stem}_turntable.jpg"), turntable(upright, cloud.colors, swing=None))
     announce(f"fused {len(views)} views: {share:.0%} of the pixels agree, {len(cloud.points)} points in {path}")
+    return cloud
 
 
 def mesh_sink(

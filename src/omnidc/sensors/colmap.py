@@ -7,8 +7,7 @@ undistorter would choose.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,10 +24,11 @@ from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.colmap_model import Model, read_model
-from omnidc.io.images import SUFFIXES, read_image, read_mask, read_photograph
+from omnidc.io.images import read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import untrusted
 from omnidc.sensors.photo import find_mask_of
+from omnidc.sensors.visibility import near_observed_surface
 
 COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]])  # COLMAP pixels to OpenCV pixels
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
@@ -49,7 +49,7 @@ class Filters:
     min_track: int = 3  # images that saw the point
     max_error: float = 2.0  # mean reprojection error, pixels of the original image
     observed_only: bool = False  # only points that COLMAP matched in the image itself
-    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
+    occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = all points, no test
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,7 @@ class ColmapModel:
             picture.shape[:2],
             occlusion_window=self.filters.occlusion_window,
             known_visible=seen[chosen],
+            occluders_only=~near_observed_surface(points, K, seen[chosen]),
         )
         frame = Frame(
             picture,
@@ -389,70 +390,3 @@ def _add_points(reconstruction: Any, dense: DensePoints) -> None:
             image.points2D.append(pycolmap.Point2D(xy))
     for xyz, color, track in zip(dense.points, dense.colors, tracks):
         reconstruction.add_point3D(xyz, pycolmap.Track(track), color)
-
-
-def run_sfm(
-    images: Path,
-    workspace: Path,
-    progress: Callable[[str], None] = lambda text: None,
-    names: Sequence[str] | None = None,
-    sequential: bool = False,  # match neighbours in the order of their names only, for video
-) -> Path:
-    """Run structure from motion on the CPU: features, matching, incremental mapping. Return the model folder.
-
-    A model that an earlier run left in `workspace` is used again. The database is rebuilt when mapping had failed.
-    """
-    pycolmap = _pycolmap()
-    best = workspace / "sparse" / "0"
-    if (best / "cameras.bin").is_file():
-        count = pycolmap.Reconstruction(str(best)).num_reg_images()
-        progress(f"using the model of an earlier run in {best}, with {count} photos placed")
-        return best
-    if not images.is_dir():
-        raise FileError(f"There is no folder of images at {images}; check the path.")
-    found = sorted(path.relative_to(images).as_posix() for path in images.rglob("*") if path.suffix.lower() in SUFFIXES)
-    chosen = list(names) if names is not None else found
-    if len(chosen) < 2:
-        raise InputError(f"Structure from motion needs at least two photos, but {images} holds {len(chosen)}.")
-    workspace.mkdir(parents=True, exist_ok=True)
-    database = workspace / "database.db"
-    database.unlink(missing_ok=True)
-    pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
-    groups: dict[tuple[int, int], list[str]] = {}
-    for name in chosen:
-        height, width, _ = read_image(images / name, apply_exif=False).shape
-        groups.setdefault((height, width), []).append(name)
-    progress(f"features of {len(chosen)} photos, {len(groups)} camera{'s' if len(groups) > 1 else ''} by their size")
-    for group in groups.values():
-        # Photos of one size are nearly always of one camera, and a shared one is estimated far better than many.
-        pycolmap.extract_features(
-            str(database),
-            str(images),
-            image_names=group,
-            camera_mode=pycolmap.CameraMode.SINGLE,
-            device=pycolmap.Device.cpu,
-        )
-    progress("matching neighbours" if sequential else "matching all pairs")
-    match = pycolmap.match_sequential if sequential else pycolmap.match_exhaustive
-    match(str(database), device=pycolmap.Device.cpu)
-    progress("incremental mapping")
-    scratch = workspace / "mapping"
-    scratch.mkdir(exist_ok=True)
-    models = pycolmap.incremental_mapping(str(database), str(images), str(scratch))
-    if not models:
-        raise InputError(
-            f"Structure from motion found no two photos in {images} that overlap enough; "
-            "take photos with more overlap and texture, moving sideways between them."
-        )
-    largest = max(models.values(), key=lambda model: model.num_reg_images())
-    placed = largest.num_reg_images()
-    progress(f"{placed} of {len(chosen)} photos placed, {largest.num_points3D()} points")
-    if placed < PLACED_SHARE * len(chosen):
-        progress(
-            f"warning: {len(chosen) - placed} photos could not be placed and are left out; photos with more overlap "
-            "and texture help"
-        )
-    best.mkdir(parents=True, exist_ok=True)
-    largest.write_binary(str(best))
-    shutil.rmtree(scratch)
-    return best

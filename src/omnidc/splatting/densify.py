@@ -45,6 +45,21 @@ def split_opacity(opacity: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
+def split_to(gaussians: Gaussians, count: int, generator: torch.Generator) -> Gaussians:
+    """Return at least `count` Gaussians: some are split in two, in rounds; each pair renders nearly as one did."""
+    while len(gaussians) < count:
+        source = torch.randperm(len(gaussians), generator=generator)[: count - len(gaussians)]
+        opacity, scale = split_opacity(gaussians.opacities[source])
+        tensors = {name: tensor.detach().clone() for name, tensor in gaussians.tensors().items()}
+        tensors["logits"][source] = torch.logit(opacity)
+        tensors["log_scales"][source] += scale.log()[:, None]
+        fresh = {name: tensor[source] for name, tensor in tensors.items()}
+        fresh["means"] += torch.randn(len(source), 3, generator=generator) * fresh["log_scales"].exp()
+        gaussians = Gaussians(**{name: torch.cat([tensors[name], fresh[name]]) for name in tensors})
+    return gaussians
+
+
+@torch.no_grad()
 def relocate(
     gaussians: Gaussians, optimizer: SplatOptimizer, options: DensifyOptions, grow: bool, generator: torch.Generator
 ) -> None:

@@ -17,6 +17,8 @@ from omnidc.splatting.rasterizer import Rasterizer
 from omnidc.splatting.trainer import MIN_VIEWS
 from omnidc.splatting.view import SplatView
 
+MIN_ALPHA = 0.5  # of a pixel whose depth is written; the expected depth of nearly nothing is arbitrary
+
 Perceptual = Callable[[Picture, Picture], float]  # LPIPS of two pictures
 
 
@@ -26,7 +28,7 @@ class RenderedView:
 
     name: str
     image: npt.NDArray[np.uint8]  # [H, W, 3]
-    depth: npt.NDArray[np.float32]  # [H, W], expected depth
+    depth: npt.NDArray[np.float32]  # [H, W], expected depth, 0 where the splat covers less than half of a pixel
     metrics: ViewMetrics
 
 
@@ -76,6 +78,7 @@ def evaluate(
             depth_rmse=None if errors is None else errors[0],
             depth_rel=None if errors is None else errors[1],
         )
+        depth[render.alpha.cpu().numpy() < MIN_ALPHA] = 0
         results.append(RenderedView(view.name, np.rint(image * 255).astype(np.uint8), depth, metrics))
     return results
 

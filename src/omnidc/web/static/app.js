@@ -493,7 +493,7 @@ function showLength() {
   if (ends.length < 2) return;
   const found = length(view, ...ends), [a, b] = ends.map(([u, v]) => `x ${u * view.step}, y ${v * view.step}`);
   if (!found) return void ($("measured").textContent = "One of the two places has no depth.");
-  const spread = found.spread === null ? "" : ` ± ${number(found.spread)}`, guess = view.camera_source === "assumed" ? "; the camera is assumed" : "";
+  const spread = found.spread === null ? "" : ` ± ${number(Number(found.spread.toPrecision(2)))}`, guess = view.camera_source === "assumed" ? "; the camera is assumed" : "";
   $("measured").textContent = `Length ${number(found.value)}${spread} ${unit()} from ${a} to ${b}${guess}`;
 }
 
