@@ -21,7 +21,6 @@ import numpy.typing as npt
 from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
-from omnidc.network.checkpoint import BUNDLED
 from omnidc.pipeline.alignment import Space, align
 from omnidc.pipeline.prior import find_callable, fuse, fuse_completion
 
@@ -112,7 +111,11 @@ def fingerprint(source: str | Method) -> str:
     """Identify the weights behind a method, so that a resumed run does not keep scores of others; "" without a file."""
     if not isinstance(source, str):
         return ""
-    path = BUNDLED.get(source, Path(source))
+    path = Path(source)
+    if source == "compact":  # here, since ONNX models and the doctor are without torch
+        from omnidc.network.checkpoint import BUNDLED
+
+        path = BUNDLED[source]
     if not path.is_file():
         return ""
     status = path.stat()
