@@ -14,9 +14,9 @@ from omnidc.pipeline.options import CompleteOptions, WriteOptions
 # Commands that complete frames; options of their readers may differ in the default only.
 COMPLETING = ("complete", "colmap", "lidar", "rgbd", "radar", "bag")
 # Where the command's own folder, or the sensor's clock, is the default; `complete` takes files and folders; of a
-# recording without a COLMAP model fewer exports can be made.
+# recording without a COLMAP model fewer exports can be made; what `colmap` knows beforehand serves --run-sfm alone.
 OWN_DEFAULT = {"--output", "--max-time-diff"}
-OWN_KIND = {("complete", "--output"), ("rgbd", "--export")}
+OWN_KIND = {("complete", "--output"), ("rgbd", "--export"), ("colmap", "--poses"), ("colmap", "--calib")}
 # A file or a folder; the folder of one dataset, or the names of several; the width of a splat, or an export's HxW.
 OTHER_TYPES = {"--output", "--data", "--size"}
 
