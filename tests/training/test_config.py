@@ -149,6 +149,12 @@ def test_phases_override_key_by_key_and_share_the_steps() -> None:
     assert phase_configs(load_config("paper"))[0] == load_config("paper")
 
 
+def test_compact_preset_sizes_fit_the_network() -> None:
+    for phase in phase_configs(load_config("compact")):
+        sizes = [*phase.data.sizes, *(size[2:] for size in phase.data.working_sizes)]
+        assert all(side % CompactNetwork.size_divisor == 0 for size in sizes for side in size)
+
+
 def test_override_wins_over_phases_of_the_preset() -> None:
     given = load_config("compact", None, ["data.sizes=[[96, 128]]", "loss.weights.l1_log=2.0"])
     assert len(phase_configs(given)) > 1
