@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from omnidc.errors import ConfigError, FileError
+from omnidc.network.compact import CompactNetwork
 from omnidc.patterns import parse
 from omnidc.training.config import (
     from_tables,
