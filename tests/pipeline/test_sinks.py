@@ -14,7 +14,11 @@ import pytest
 
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.frame import Frame, LazyFrames, Unit
-from omnidc.interop.sinks import export_sink, fusion_sink
+from omnidc.interop.colmap import write_dense
+from omnidc.interop.gaussian_splatting import write_dn_splatter, write_inria
+from omnidc.interop.rosbag import bag_sink
+from omnidc.interop.sinks import export_sink, fusion_sink, mesh_sink
+from omnidc.interop.views import PosedView, posed_views
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.listener import RunListener
 from omnidc.pipeline.options import CompleteOptions, WriteOptions
@@ -74,6 +78,8 @@ SINKS: dict[str, Callable[[Path, bool], Sink]] = {
     "folder": lambda folder, resume: folder_sink(folder, resume),
     "every format": everything,
     "nerfstudio": lambda folder, resume: export_sink(folder_sink(folder, resume), "nerfstudio", folder / "nerfstudio"),
+    "mesh": lambda folder, resume: mesh_sink(folder_sink(folder, resume), folder / "mesh.ply"),
+    "bag": lambda folder, resume: bag_sink(folder_sink(folder, resume), folder / "depth.bag", "/depth", "camera"),
     "fused": lambda folder, resume: fusion_sink(folder_sink(folder, resume), folder / "fused.ply", 0.03),
 }
 
@@ -85,6 +91,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", SINKS)
 def test_resumed_run_writes_the_same_files(kind: str, tmp_path: Path) -> None:
+    if kind == "bag":
+        pytest.importorskip("rosbags")
     complete_source(source(), SINKS[kind](tmp_path / "whole", False), Flat())
     with pytest.raises(KeyboardInterrupt):
         complete_source(source(), SINKS[kind](tmp_path / "parts", False), Flat(lives=3))
@@ -97,14 +105,10 @@ def test_resumed_run_writes_the_same_files(kind: str, tmp_path: Path) -> None:
     assert list(json.loads(metadata.read_text())["frames"]) == NAMES
 
 
-def test_inria_and_colmap_exports_resume(tmp_path: Path) -> None:
-    from omnidc.interop.gaussian_splatting import write_inria
-    from omnidc.interop.views import posed_views
-
+@pytest.mark.parametrize("write", [write_inria, write_dn_splatter, write_dense], ids=lambda write: write.__name__)
+def test_resumed_export_writes_the_same_files(write: Callable[[Path, list[PosedView]], None], tmp_path: Path) -> None:
     for name, lives in (("whole", 99), ("parts", 3)):
-        sink = ExportSink(
-            folder_sink(tmp_path / name), lambda r, n=name: write_inria(tmp_path / n / "e", posed_views(r))
-        )
+        sink = ExportSink(folder_sink(tmp_path / name), lambda r, n=name: write(tmp_path / n / "e", posed_views(r)))
         if lives < 8:
             with pytest.raises(KeyboardInterrupt):
                 complete_source(source(), sink, Flat(lives))
@@ -112,6 +116,7 @@ def test_inria_and_colmap_exports_resume(tmp_path: Path) -> None:
             sink.inner = folder_sink(tmp_path / name, resume=True)
         complete_source(source(), sink, Flat())
     assert digests(tmp_path / "parts") == digests(tmp_path / "whole")
+    assert any((tmp_path / "whole" / "e").rglob("*"))
 
 
 def test_missing_files_are_completed_again(tmp_path: Path) -> None:
