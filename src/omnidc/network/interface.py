@@ -1,12 +1,13 @@
-"""What every depth-completion network of this package is: three stages with named intermediate results.
+"""The interface of every depth-completion network of this package.
 
-    fields     photograph + sparse depth  →  Fields       the network proper; every map is local, tiles can be stitched
-    integrate  Fields + sparse depth      →  log depth    one global least-squares problem (omnidc.integrate)
-    refine     Fields + log depth         →  Prediction   upsampling and propagation to full resolution
+A `DepthNetwork` has one `forward`: image and measurements at the output size → `Prediction`. Training, validation and
+`complete` all call it. A `StagedNetwork` has three stages, which `pipeline.legacy` calls one by one where it tiles:
 
-`forward` runs the three; the completer calls them one by one when it tiles a large image.
+    fields     image + sparse depth   →  Fields       the network proper; every map is local, tiles can be stitched
+    integrate  Fields + sparse depth  →  log depth    one global least-squares problem (omnidc.integrate)
+    refine     Fields + log depth     →  depth, depth_init and Laplace scale at full resolution
 
-Scale. Inside, depth is divided by the median of its measurements, so that D(I, βO) = βD(I, O) holds exactly; the
+Scale. Inside, depth is divided by the median of its measurements, so that D(I, βO) = βD(I, O) holds exactly. The
 median enters once, in `forward`, and the result is multiplied by it at the end.
 """
 
@@ -25,18 +26,17 @@ from omnidc.network.normalize import masked_median
 
 @dataclass
 class Fields:
-    """What the network says of an image before integration; h × w is the integrator's grid (H / 4 at paper size,
-    H / 2 in the compact network), R the number of resolutions."""
+    """The network's output before integration; h × w is the integrator's grid, R the number of resolutions."""
 
     gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
-    confidence: Tensor  # [B, 1, h, w] in (0, 1), trust in the measurement of each cell
+    confidence: Tensor  # in [0, 1], of each measurement: [B, 1, h, w] in staged networks, else [B, 1, H, W]
     refinement: dict[str, Tensor] = field(default_factory=dict)  # what later stages or losses need
     kept: Tensor | None = None  # [B, 1, h, w] in [0, 1], 0 = the measurement of a cell is left out; None = all are used
 
     @property
     def trust(self) -> Tensor:
-        """[B, 1, h, w] in [0, 1]: the confidence of what was used, 0 where a measurement was left out."""
+        """Return the confidence [B, 1, h, w] of the measurements that were used, 0 where one was left out."""
         return self.confidence if self.kept is None else self.confidence * self.kept
 
 
