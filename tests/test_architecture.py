@@ -19,6 +19,7 @@ ROOT = Path(omnidc.__file__).parent
 # subpackage or module: (others that it imports, third-party packages that it imports)
 ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
+    "lazy": ("", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
     "io": ("errors frame geometry", "OpenEXR PIL cv2 laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
@@ -26,14 +27,14 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "viz": ("errors io", "PIL cv2 numpy"),
     "patterns": ("errors", "cv2 numpy"),
     "network": ("errors integrate io", "safetensors torch transformers"),
-    "pipeline": ("errors frame geometry integrate io network viz", "PIL cv2 numpy scipy torch"),
+    "pipeline": ("errors frame geometry integrate io lazy network viz", "PIL cv2 numpy scipy torch"),
     "ros": ("errors geometry io", "PIL cv2 cyclonedds numpy"),
-    "sensors": ("errors frame geometry io ros", "cv2 natsort numpy pycolmap rosbags scipy"),
+    "sensors": ("errors frame geometry io lazy ros", "cv2 natsort numpy pycolmap rosbags scipy"),
     "deploy": (
         "errors frame geometry integrate io network pipeline sensors viz",
         "cv2 fsspec huggingface_hub numpy onnx onnxruntime ray torch",
     ),
-    "__init__": ("deploy errors pipeline", ""),
+    "__init__": ("deploy errors lazy pipeline", ""),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),
     "training": (
         "datasets errors frame geometry integrate io network patterns pipeline",

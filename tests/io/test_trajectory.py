@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from omnidc.errors import OmnidcError
-from omnidc.io.trajectory import OPENGL_TO_OPENCV, read_trajectory
+from omnidc.geometry.transforms import OPENGL_AXES
+from omnidc.io.trajectory import read_trajectory
 
 NAMES = ["1.0", "2.0", "3.0"]
 POSES = [np.eye(4) + np.array([[0, 0, 0, x], *[[0.0] * 4] * 3]) for x in (0.0, 0.5, 1.0)]
@@ -26,7 +27,7 @@ def write(folder: Path, kind: str) -> Path:
         path.write_text("\n".join(f"{i} {i} 3\n" + _rows(pose) for i, pose in enumerate(POSES)))
     elif kind == "transforms":
         frames = [
-            {"file_path": f"images/{name}.png", "transform_matrix": (pose @ OPENGL_TO_OPENCV).tolist()}
+            {"file_path": f"images/{name}.png", "transform_matrix": (pose @ OPENGL_AXES).tolist()}
             for name, pose in zip(NAMES, POSES)
         ]
         path.write_text(json.dumps({"frames": frames}))

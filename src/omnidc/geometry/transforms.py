@@ -44,6 +44,17 @@ def rigid(
     return out
 
 
+OPENGL_AXES = np.diag([1.0, -1.0, -1.0, 1.0])  # x right, y up, z backward; its own inverse
+
+
+def from_opengl(
+    matrix: npt.ArrayLike,  # camera to world, [4, 4], [3, 4] or flat
+    what: str,
+) -> Array:
+    """Return a pose of a camera with OpenGL axes as one with OpenCV axes; `what` names it in messages."""
+    return rigid(matrix, what) @ OPENGL_AXES
+
+
 def inverse(matrix: Array) -> Array:
     """Return the inverse of a 4×4 rigid transform."""
     out = np.eye(4)

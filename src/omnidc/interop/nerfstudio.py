@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
+from omnidc.geometry.transforms import OPENGL_AXES
 from omnidc.interop.views import PosedView, common_unit, place_image
 from omnidc.io.depth import write_depth
 from omnidc.io.files import atomic_path
 from omnidc.io.pointcloud import write_points
 
 UNIT_FACTOR = 1e-3
-OPENCV_TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
 def write_nerfstudio(
@@ -43,7 +43,7 @@ def write_nerfstudio(
             {
                 "file_path": f"images/{view.source}",
                 "depth_file_path": f"depths/{view.name}.npy",
-                "transform_matrix": (view.pose @ OPENCV_TO_OPENGL).tolist(),
+                "transform_matrix": (view.pose @ OPENGL_AXES).tolist(),
                 "fl_x": K[0, 0],
                 "fl_y": K[1, 1],
                 "cx": K[0, 2] + 0.5,

@@ -66,7 +66,7 @@ def fuse_mesh(
         progress(view.name)
     vertices, faces = surface_nets(volume, agree)
     if not len(faces):
-        raise InputError(f"No surface was seen by {agree} views: check the poses, or give a larger --voxel.")
+        raise InputError(f"No surface is visible in {agree} views: check the poses, or give a larger --voxel.")
     return Mesh(vertices, faces, _colors(vertices, views), volume.voxel)
 
 

@@ -47,7 +47,7 @@ def read_photograph(path: str | os.PathLike[str], *, ignore_exif: bool = False) 
         with open_picture(path, "an image") as picture:
             deep = _has_deep_colors(picture)
             picture.load()
-            orientation = UPRIGHT if ignore_exif else _orientation(picture)
+            orientation = UPRIGHT if ignore_exif else orientation_of(picture)
             if deep:
                 array = _read_deep_colors(path)
             elif picture.mode.startswith("I") or picture.mode == "F":
@@ -62,7 +62,8 @@ def read_photograph(path: str | os.PathLike[str], *, ignore_exif: bool = False) 
     return Photograph(image, orientation, notes)
 
 
-def _orientation(picture: Any) -> Orientation:
+def orientation_of(picture: Any) -> Orientation:
+    """Return the turn of an open Pillow picture by its EXIF tag."""
     try:
         return Orientation.of_exif(picture.getexif().get(0x0112, 1))
     except Exception:  # a damaged tag is ignored, as viewers do

@@ -17,16 +17,16 @@ PLAUSIBLE = (0.2, 20.0)  # focal length / longer side: 136° to 3° of view
 
 
 def exif_focal(
-    exif: Any,  # Pillow's `Image.getexif()`
-    size: tuple[int, int],  # width and height of the stored pixels
+    picture: Any,  # open Pillow picture
 ) -> float | None:
     """Return the focal length in pixels; None where the tags are missing, damaged or implausible.
 
     The equivalent on 35 mm film compares diagonals, so that it holds for every shape of the sensor and every size of
     the picture. Without it the focal length in mm and the resolution of the sensor serve. A crop is not noticed.
     """
+    size = picture.size
     try:
-        tags = exif.get_ifd(EXIF_IFD)
+        tags = picture.getexif().get_ifd(EXIF_IFD)
         focal = float(tags.get(FOCAL_35MM, 0)) / FILM_DIAGONAL * math.hypot(*size)
         if not focal > 0:
             unit = UNIT_MM[int(tags.get(PLANE_UNIT, 2))]

@@ -30,7 +30,7 @@ class PointList:
     name: str  # of the file, for sentences
 
     def shape_of(self, candidates: tuple[tuple[int, int], tuple[int, int]]) -> tuple[int, int] | None:
-        """Return the only one of two image shapes that holds all points; None where it cannot be told."""
+        """Return the only one of two image shapes that holds all points; None if neither or both do."""
         inside = [bool(self._inside(shape).all()) for shape in candidates]
         return None if inside[0] == inside[1] else candidates[inside.index(True)]
 

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import FileError, InputError
-from omnidc.geometry.transforms import Array, pose_from_quaternion, rigid
+from omnidc.geometry.transforms import Array, from_opengl, pose_from_quaternion, rigid
 from omnidc.io.calibration import read_matrix
 from omnidc.io.untrusted import is_number, read_text, untrusted
 
-OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
 REMEDY = "docs/bridges.md shows the forms of a trajectory"
 
 
@@ -80,12 +79,13 @@ def _transforms(table: Any, path: Path) -> Trajectory:
         raise ValueError("no table")
     if "frames" not in table:
         return poses_by_name(table, f"The pose in {path} of")
-    poses = {
-        _stem(str(frame["file_path"])): rigid(frame["transform_matrix"], f"The pose in {path} of {frame['file_path']}")
-        @ OPENGL_TO_OPENCV
-        for frame in table["frames"]
-    }
+    poses = {_stem(str(frame["file_path"])): transforms_pose(frame, path) for frame in table["frames"]}
     return Trajectory(by_name=poses)
+
+
+def transforms_pose(frame: dict[str, Any], path: Path) -> Array:
+    """Return the pose of a frame of a transforms.json, camera to world with OpenCV axes."""
+    return from_opengl(frame["transform_matrix"], f"The pose in {path} of {frame['file_path']}")
 
 
 def _lines(rows: list[list[float]], path: Path) -> Trajectory:

@@ -97,7 +97,7 @@ def arrange(
 
 
 def _fits_first(shape: tuple[int, int], first: tuple[int, int], second: tuple[int, int]) -> bool | None:
-    """True where a map of this shape fits only the first, False where only the second, None where it cannot tell."""
+    """True where a map of this shape fits only the first, False where only the second, None for both or neither."""
     if shape in (first, second) and first != second:
         return shape == first
     one, two = same_view(shape, first), same_view(shape, second)

@@ -30,6 +30,7 @@ from omnidc.network.prefill import Prefill, prefill, upsample2x
 from omnidc.network.refine import pixel_color_distance, propagate
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
+from omnidc.network.tracing import is_traced, may_split
 from omnidc.network.trunk import Trunk
 
 DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
@@ -148,10 +149,7 @@ class CompactNetwork(DepthNetwork):
     ) -> Prediction:
         """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
         height, width = image.shape[-2:]
-        rows = height
-        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        if not (torch.is_grad_enabled() or exporting or image.device.type != "cpu"):
-            rows = max(MIN_BAND_ROWS, BAND_PIXELS // width)
+        rows = max(MIN_BAND_ROWS, BAND_PIXELS // width) if may_split(image) else height
         bands = [
             self._refine_rows(solved, size, norm, image, sparse, keep_input, (top, min(height, top + rows)))
             for top in range(0, height, rows)
@@ -309,7 +307,7 @@ def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
 
 def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
     """`F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
-    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+    if is_traced():
         return F.pixel_shuffle(cells, 2)  # one ONNX node
     batch, channels, height, width = cells.shape
     blocks = cells.reshape(batch, channels // 4, 2, 2, height, width).permute(0, 1, 4, 2, 5, 3)

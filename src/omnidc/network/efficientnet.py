@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError
+from omnidc.network.tracing import may_split
 
 # kernel, stride, expansion, output channels, repeats
 STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3), (5, 1, 6, 112, 3), (5, 2, 6, 192, 4))
@@ -50,10 +51,7 @@ class InvertedResidual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         height, width = x.shape[-2:]
         rows = BAND_BYTES // (4 * self.depthwise.in_channels * width * len(x)) // 4 * 4 + 4
-        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        if torch.is_grad_enabled() or exporting or rows >= height or x.device.type != "cpu":
-            return self.run_whole(x)
-        return self.run_in_bands(x, rows)
+        return self.run_in_bands(x, rows) if rows < height and may_split(x) else self.run_whole(x)
 
     def run_whole(self, x: Tensor) -> Tensor:
         y: Tensor = x if self.expand is None else F.relu6(self.expand(x), inplace=True)

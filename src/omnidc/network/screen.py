@@ -93,7 +93,7 @@ def local_features(
 ) -> list[Tensor]:  # each [B, 2, h, w]
     """Share of the candidates in the four cells around that agree with each candidate, and their number (logarithm).
 
-    Dense maps have neighbors at two pixels, where the finest window is too wide to tell a speckle from an edge.
+    Dense maps have neighbors at two pixels, where the finest window is too wide to distinguish a speckle from an edge.
     """
     height, width = z.shape[-2:]
     planes = [one[:, k : k + 1] for one in (F.pad(z, (1, 1, 1, 1)), F.pad(valid, (1, 1, 1, 1))) for k in range(2)]

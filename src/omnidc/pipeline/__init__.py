@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from omnidc.lazy import lazy_names
 from omnidc.pipeline.options import CompleteOptions
 
 if TYPE_CHECKING:
@@ -28,22 +28,13 @@ __all__ = [
 
 # Fetched at first use: the command line reads options and must not wait for torch.
 _HOMES = {
-    "Completion": "completion",
-    "DepthCompleter": "completer",
-    "FolderSink": "sinks",
-    "Sink": "sinks",
-    "complete_source": "source",
-    "default_model": "completer",
-    "load": "completer",
-    "make_frame": "prepare",
+    "Completion": "omnidc.pipeline.completion",
+    "DepthCompleter": "omnidc.pipeline.completer",
+    "FolderSink": "omnidc.pipeline.sinks",
+    "Sink": "omnidc.pipeline.sinks",
+    "complete_source": "omnidc.pipeline.source",
+    "default_model": "omnidc.pipeline.completer",
+    "load": "omnidc.pipeline.completer",
+    "make_frame": "omnidc.pipeline.prepare",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"omnidc.pipeline.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'omnidc.pipeline' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from omnidc.lazy import lazy_names
 
 if TYPE_CHECKING:
     from omnidc.geometry.rasterize import project_to_depth
@@ -36,29 +37,20 @@ __all__ = [
 
 # Fetched at first use: pycolmap and rosbags are extras.
 _HOMES = {
-    "BagOptions": "sensors.rosbag",
-    "Filters": "sensors.colmap",
-    "LidarOptions": "sensors.lidar",
-    "RgbdOptions": "sensors.rgbd",
-    "bag_source": "sensors.rosbag",
-    "kitti_frames": "sensors.lidar",
-    "lidar_frame": "sensors.lidar",
-    "open_model": "sensors.colmap",
-    "open_pairs": "sensors.rgbd",
-    "open_recording": "sensors.rgbd",
-    "project_to_depth": "geometry.rasterize",
-    "radar_frame": "sensors.radar",
-    "read_calibration": "io.calibration",
-    "read_cloud": "io.pointcloud",
-    "transform": "geometry.transforms",
+    "BagOptions": "omnidc.sensors.rosbag",
+    "Filters": "omnidc.sensors.colmap",
+    "LidarOptions": "omnidc.sensors.lidar",
+    "RgbdOptions": "omnidc.sensors.rgbd",
+    "bag_source": "omnidc.sensors.rosbag",
+    "kitti_frames": "omnidc.sensors.lidar",
+    "lidar_frame": "omnidc.sensors.lidar",
+    "open_model": "omnidc.sensors.colmap",
+    "open_pairs": "omnidc.sensors.rgbd",
+    "open_recording": "omnidc.sensors.rgbd",
+    "project_to_depth": "omnidc.geometry.rasterize",
+    "radar_frame": "omnidc.sensors.radar",
+    "read_calibration": "omnidc.io.calibration",
+    "read_cloud": "omnidc.io.pointcloud",
+    "transform": "omnidc.geometry.transforms",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"omnidc.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'omnidc.sensors' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from omnidc.errors import FileError, InputError
-from omnidc.geometry.transforms import Array, inverse, rigid
+from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.calibration import Calibration, read_table
 from omnidc.io.colmap_model import Camera, read_model
-from omnidc.io.trajectory import OPENGL_TO_OPENCV
+from omnidc.io.trajectory import transforms_pose
 from omnidc.io.untrusted import untrusted
 
 
@@ -52,8 +52,7 @@ def _from_transforms(path: Path, images: Path) -> dict[str, KnownView]:
     for number, frame in enumerate(frames):
         with untrusted(path, "a transforms.json", f"correct frame {number}"):
             name = _image_name(path.parent / str(frame["file_path"]), images)
-            pose = rigid(frame["transform_matrix"], f"The pose of {name} in {path}") @ OPENGL_TO_OPENCV
-            views[name] = KnownView(_transforms_camera({**table, **frame}), inverse(pose))
+            views[name] = KnownView(_transforms_camera({**table, **frame}), inverse(transforms_pose(frame, path)))
     return views
 
 

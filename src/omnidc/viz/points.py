@@ -1,4 +1,4 @@
-"""Measurements drawn into a photograph, so that they can be told from any picture below them."""
+"""Measurements drawn into a photograph, visible on any background."""
 
 from __future__ import annotations
 

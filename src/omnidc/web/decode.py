@@ -11,28 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from omnidc.io.depth import read_depth, refuse_disparity
-from omnidc.io.images import read_image
+from omnidc.io.images import orientation_of, read_image
 from omnidc.io.lens import exif_focal
 from omnidc.io.sandbox import Answer
 from omnidc.io.untrusted import Limits, limited, open_picture
 
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM")  # none of them runs another program
-TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange width and height
 MEMBERS = 32  # arrays of a NumPy archive
 
 
 def photo_head(path: Path, pixels: int) -> Answer:
     """Width and height after the turn that EXIF asks for, and EXIF's focal length, from the header alone."""
-    focal = None
     with limited(Limits(pixels=pixels)), open_picture(path, "an image", IMAGE_FORMATS) as picture:
         width, height = picture.size
-        try:
-            exif = picture.getexif()
-            turned = exif.get(0x0112, 1) in TURNED
-            focal = exif_focal(exif, picture.size)
-        except Exception:  # a damaged tag; the reader ignores it as well
-            turned = False
-    return {"size": (height, width) if turned else (width, height), "focal": focal}, []
+        height, width = orientation_of(picture).shape((height, width))
+        return {"size": (width, height), "focal": exif_focal(picture)}, []
 
 
 def photo(path: Path, pixels: int) -> Answer:

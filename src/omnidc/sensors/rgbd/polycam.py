@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from omnidc.errors import FileError
-from omnidc.geometry.transforms import rigid
+from omnidc.geometry.transforms import from_opengl
 from omnidc.io.calibration import parse_camera, read_table
 from omnidc.io.images import find_images
-from omnidc.io.trajectory import OPENGL_TO_OPENCV
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, depth_file
 
 
@@ -39,7 +38,7 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
                 image,
                 path,
                 sure if sure.is_file() else None,
-                rigid(pose, f"The pose in {camera}") @ OPENGL_TO_OPENCV,
+                from_opengl(pose, f"The pose in {camera}"),
                 rig,
             )
         )
