@@ -16,6 +16,7 @@ import torch
 from standin import DIVISOR, StandIn
 
 import omnidc
+from omnidc.deploy.bands import SolvedMaps
 from omnidc.deploy.model_info import OUTPUTS, ModelInfo
 from omnidc.deploy.onnx import export_network, export_onnx
 from omnidc.deploy.runtime import OnnxCompleter, pass_through
@@ -262,7 +263,7 @@ SHAPES = [(1, 64, 96), (1, 121, 163), (2, 96, 256), (3, 240, 70), (1, 256, 320),
 def test_exported_compact_network_equals_torch(tmp_path: Path) -> None:
     """One test, since the export takes most of its time."""
     torch.manual_seed(0)
-    network = CompactNetwork(CompactConfig(channels=(16, 16, 24, 24, 24), attention_blocks=1)).eval()
+    network = CompactNetwork(CompactConfig(channels=(16, 16, 24, 24, 24), attention_blocks=1, max_side=150)).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter) if parameter.ndim > 1 else 0)
@@ -275,7 +276,25 @@ def test_exported_compact_network_equals_torch(tmp_path: Path) -> None:
     relative = completer.complete(view(70, 90)[0], None)
     assert relative.relative
     assert np.isfinite(relative.depth).all()
+    for size in [(61, 95), (150, 120), (401, 290)]:  # the last: three bands of another size than the working size
+        assert_completes_as_torch(network, completer, *view(*size))
     assert_one_loop(report.path, iterations=8)
+
+
+def assert_completes_as_torch(
+    network: CompactNetwork, completer: OnnxCompleter, image: np.ndarray, sparse: np.ndarray
+) -> None:
+    in_torch = omnidc.DepthCompleter(network)
+    for keep_input in ("soft", "hard"):
+        ours, theirs = (
+            one.complete(image, sparse, keep_input=keep_input, sky="keep")  # type: ignore[arg-type]
+            for one in (completer, in_torch)
+        )
+        assert ours.details.computed_height == theirs.details.computed_height
+        assert (np.abs(ours.depth / theirs.depth - 1) < 1e-3).mean() > 0.999
+        assert (np.abs(ours.uncertainty / theirs.uncertainty - 1) < 1e-3).mean() > 0.999
+        np.testing.assert_allclose(ours.sky, theirs.sky, atol=1e-3)
+        np.testing.assert_allclose(ours.input_confidence, theirs.input_confidence, atol=1e-3)
 
 
 def assert_equals_network(
@@ -301,4 +320,6 @@ def assert_one_loop(path: Path, iterations: int) -> None:
     assert onnx.numpy_helper.to_array(count) == iterations
     assert {node.domain for node in graph.node} == {""}
     named = {value.name for value in graph.value_info}
-    assert {name for node in graph.node for name in node.output if name} - named == set(OUTPUTS)
+    assert {name for node in graph.node for name in node.output if name} - named == {*OUTPUTS, *SolvedMaps.names()}
+    (branch,) = [node for node in graph.node if node.op_type == "If"]  # stage 4, which bands replace
+    assert {*branch.output} == {*OUTPUTS} - {"residual"}

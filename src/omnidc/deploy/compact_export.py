@@ -9,7 +9,8 @@ from omnidc.deploy.fixed_solver import Problem, prepare
 from omnidc.deploy.loop import run_iterations
 from omnidc.deploy.model_info import ModelInfo
 from omnidc.integrate import SolveInfo
-from omnidc.network.compact import SIZE_DIVISOR, CompactNetwork
+from omnidc.network.compact import SIZE_DIVISOR, CompactNetwork, Solved
+from omnidc.network.normalize import Normalization
 
 
 class _FixedCompact(CompactNetwork):
@@ -17,6 +18,11 @@ class _FixedCompact(CompactNetwork):
 
     iterations: int
     problem: Problem | None = None  # of the last run: `trace_step` needs one
+    solved: Solved | None = None  # of the last run
+
+    def _solve_fields(self, image: Tensor, sparse: Tensor, norm: Normalization) -> Solved:
+        self.solved = super()._solve_fields(image, sparse, norm)
+        return self.solved
 
     def _solve(
         self, gradients: tuple[Tensor, ...], mean: Tensor, total: Tensor, weights: tuple[Tensor, ...], start: Tensor
@@ -29,7 +35,7 @@ class _FixedCompact(CompactNetwork):
 
 
 class CompactExport(nn.Module):
-    """forward(image, sparse) → the tensors of `model_info.OUTPUTS`."""
+    """forward(image, sparse) → the tensors of `model_info.OUTPUTS`, then those of `bands.SolvedMaps`."""
 
     def __init__(self, network: CompactNetwork, iterations: int | None = None) -> None:
         super().__init__()
@@ -38,8 +44,13 @@ class CompactExport(nn.Module):
         self.network.load_state_dict(network.state_dict(), assign=True)
         self.network.iterations = iterations or network.config.iterations
         self.network.eval()
-        side = network.config.max_side
-        self.info = ModelInfo("compact", max_side=side, iterations=self.network.iterations, license="Apache-2.0")
+        self.info = ModelInfo(
+            "compact",
+            max_side=network.config.max_side,
+            iterations=self.network.iterations,
+            halo=network.config.propagation_steps,
+            license="Apache-2.0",
+        )
 
     def forward(
         self,
@@ -49,7 +60,10 @@ class CompactExport(nn.Module):
         out = self.network(image, sparse)
         assert out.laplace_scale is not None
         assert out.sky is not None
-        return out.depth, out.laplace_scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
+        solved = self.network.solved
+        assert solved is not None
+        maps = out.depth, out.laplace_scale, out.fields.confidence, out.sky.sigmoid(), out.info.residuals[-1]
+        return *maps, solved.x2, solved.maps, solved.judged, out.median
 
     def example_problem(self, image: Tensor, sparse: Tensor) -> Problem:
         """Return the equations of an image."""

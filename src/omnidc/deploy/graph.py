@@ -143,6 +143,62 @@ def merge_slices(graph: Any, constants: Constants) -> None:
         graph.node.remove(inner)
 
 
+def make_optional(model: Any, outputs: Sequence[str], flag: str) -> None:
+    """Move what only `outputs` need into a branch, in place; the input `flag` (true unless given) chooses it.
+
+    Where the flag is false these outputs are empty, and nothing of the branch is computed.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    kept = _needed(graph, [value.name for value in graph.output if value.name not in outputs])
+    moved = [node for node in graph.node if not kept.intersection(node.output)]
+    inner = [f"{flag}/{name}" for name in outputs]
+    for node in moved:
+        for k, name in enumerate(node.output):
+            if name in outputs:
+                node.output[k] = f"{flag}/{name}"
+    for node in moved:
+        for k, name in enumerate(node.input):
+            if name in outputs:
+                node.input[k] = f"{flag}/{name}"
+    empty = numpy_helper.from_array(np.zeros((0, 0, 0, 0), np.float32))
+    nothing = [helper.make_node("Constant", [], [f"no {name}"], value=empty) for name in inner]
+    branches = [
+        helper.make_graph(
+            nodes, label, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ends]
+        )
+        for nodes, label, ends in (
+            (moved, "whole", inner),
+            (nothing, "nothing", [f"no {name}" for name in inner]),
+        )
+    ]
+    for node in moved:
+        graph.node.remove(node)
+    branch = helper.make_node("If", [flag], list(outputs), name=flag, then_branch=branches[0], else_branch=branches[1])
+    graph.node.append(branch)
+    graph.input.append(helper.make_tensor_value_info(flag, TensorProto.BOOL, []))
+    graph.initializer.append(helper.make_tensor(flag, TensorProto.BOOL, [], [True]))
+
+
+def _needed(graph: Any, outputs: Sequence[str]) -> set[str]:
+    """All values that `outputs` depend on, and they themselves; loops read values of the graph, too."""
+    makers = {name: node for node in graph.node for name in node.output}
+    found: set[str] = set()
+    open_names = list(outputs)
+    while open_names:
+        name = open_names.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if name in makers:
+            node = makers[name]
+            open_names += node.input
+            inner = [one for attribute in node.attribute if attribute.HasField("g") for one in graphs(attribute.g)]
+            open_names += [used for one in inner for part in one.node for used in part.input]
+    return found
+
+
 def name_sizes(model: Any, inputs: Sequence[dict[str, Array]]) -> None:
     """Give every value its shape, in place; sizes that agree for all `inputs` get one name.
 

@@ -8,6 +8,9 @@ Outputs  depth       float32 [B, 1, H, W]   z-depth in the unit of `sparse`, > 0
          sky         float32 [B, 1, H, W]   probability that the pixel has no depth
          residual    float32 [B]            relative residual of the solve
 
+A model of the compact network also has the outputs of its first three stages (`bands.SolvedMaps`), and its metadata
+hold stage 4 as two small models (`bands`), which give results at any size. Other programs need neither.
+
 A model has `depth`; the other outputs may be absent. H and W are multiples of `size_divisor` (1 = any size), at least
 two of them: the caller pads at the bottom and on the right, the image by repeating its last row and column, the sparse
 depth with 0.
@@ -21,9 +24,11 @@ from dataclasses import asdict, dataclass, fields
 from omnidc.errors import CheckpointError
 
 INPUTS = ("image", "sparse")
+WHOLE = "whole"  # optional input of compact models, a bool: false leaves out stage 4
 OUTPUTS = ("depth", "uncertainty", "confidence", "sky", "residual")
 FORMAT = "1"  # version of this contract
 PREFIX = "omnidc."
+BAND_GRAPHS = (f"{PREFIX}refine", f"{PREFIX}refine_resampled")  # base64, of `bands`: at the working size; at others
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class ModelInfo:
     size_divisor: int = 1
     max_side: int | None = None  # larger images are computed at this size; None = no limit
     iterations: int | None = None  # of the solver; None = the model has none
+    halo: int | None = None  # rows around a band that stage 4 reads; None = the model has no stage 4 of its own
     license: str = ""
     source: str = ""  # the checkpoint that was exported
 
@@ -57,6 +63,7 @@ class ModelInfo:
                 size_divisor=int(values["size_divisor"] or 1),
                 max_side=int(values["max_side"]) if values["max_side"] else None,
                 iterations=int(values["iterations"]) if values["iterations"] else None,
+                halo=int(values["halo"]) if values["halo"] else None,
                 license=values["license"],
                 source=values["source"],
             )

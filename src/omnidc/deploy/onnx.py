@@ -7,9 +7,10 @@ indexing, no in-place writes into slices, a fixed number of grids. The iteration
 
 from __future__ import annotations
 
+import base64
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from omnidc.deploy.bands import SolvedMaps
 from omnidc.deploy.compact_export import CompactExport
-from omnidc.deploy.graph import graphs, name_sizes, simplify
+from omnidc.deploy.graph import graphs, make_optional, name_sizes, simplify
 from omnidc.deploy.loop import insert_loop, trace, trace_step
-from omnidc.deploy.model_info import INPUTS, OUTPUTS, ModelInfo
+from omnidc.deploy.model_info import BAND_GRAPHS, INPUTS, OUTPUTS, WHOLE, ModelInfo
+from omnidc.deploy.refine_export import refine_graphs
 from omnidc.deploy.short_forms import ShortForms
 from omnidc.errors import CheckpointError, ConfigError, MissingExtraError
 from omnidc.io.files import atomic_path
@@ -49,11 +52,13 @@ def export_onnx(
     info: ModelInfo,
     outputs: Sequence[str] = OUTPUTS,
     size: tuple[int, int] | None = None,
+    graphs_of_bands: Mapping[str, bytes] | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> ExportReport:
     """Write `network` as an ONNX file that `omnidc.deploy.runtime` and the browser page run.
 
     size: height and width of the only images that the model will take; None = any.
+    graphs_of_bands: stage 4 by its names in the metadata, as of `refine_export.refine_graphs`.
     report: takes a line for each step, since all of them take half a minute.
     """
     try:
@@ -61,7 +66,7 @@ def export_onnx(
         import onnxruntime  # noqa: F401  folds constants
     except ImportError as error:
         raise MissingExtraError("onnx", "onnx", "Exporting to ONNX") from error
-    unknown = [name for name in outputs if name not in OUTPUTS]
+    unknown = [name for name in outputs if name not in (*OUTPUTS, *SolvedMaps.names())]
     if unknown or "depth" not in outputs:
         raise ConfigError(f"The outputs of an exported model are depth and some of {', '.join(OUTPUTS[1:])}.")
     divisor = info.size_divisor
@@ -76,7 +81,10 @@ def export_onnx(
     model = simplify(model)
     examples = [_example(batch, *(size or _multiple(sides, divisor))) for batch, *sides in OBSERVED]
     name_sizes(model, [_arrays(one) for one in examples])
-    onnx.helper.set_model_props(model, info.to_metadata())
+    if graphs_of_bands:
+        make_optional(model, [name for name in outputs if name in OUTPUTS and name != "residual"], WHOLE)
+    texts = {name: base64.b64encode(data).decode() for name, data in (graphs_of_bands or {}).items()}
+    onnx.helper.set_model_props(model, {**info.to_metadata(), **texts})
     onnx.checker.check_model(model)
     report(f"comparing with torch for {len(examples)} batches …")
     _check(model, network, outputs.index("depth"), examples)
@@ -100,12 +108,18 @@ def export_network(
         name = type(network).__name__
         raise ConfigError(f"The network {name} has no form that exports to ONNX; choose another model.")
     module = CompactExport(network, iterations)
-    return export_onnx(module, path, module.info, size=size, report=report)
+    report("tracing stage 4 …")
+    bands = dict(zip(BAND_GRAPHS, refine_graphs(module.network)))
+    return export_onnx(module, path, module.info, (*OUTPUTS, *SolvedMaps.names()), size, bands, report)
 
 
 def _trace(network: nn.Module, size: tuple[int, int], outputs: list[str], is_fixed: bool) -> Any:
     axes = {0: "batch"} if is_fixed else {0: "batch", 2: "height", 3: "width"}
-    named = {name: {0: "batch"} if name == "residual" else axes for name in (*INPUTS, *outputs)}
+    named = {name: {0: "batch"} if name in ("residual", "median") else axes for name in (*INPUTS, *outputs)}
+    inner = {0: "batch"} if is_fixed else {0: "batch", 2: "cell_rows", 3: "cell_columns"}
+    padded = {0: "batch"} if is_fixed else {0: "batch", 2: "padded_height", 3: "padded_width"}
+    named |= {name: dict(sizes) for name, sizes in (("features", inner), ("maps", padded), ("judged", padded))}
+    named = {name: named[name] for name in (*INPUTS, *outputs)}
     example = _example(2, *size)
     with torch.no_grad(), warnings.catch_warnings(), ShortForms():
         # The exporter warns of its own internals; `_check` compares the result with torch.
@@ -120,7 +134,9 @@ def _check(model: Any, network: nn.Module, index: int, examples: Sequence[tuple[
     """Raise unless the depth of the model equals that of torch for all examples."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     for example in examples:
         with torch.inference_mode():
             expected = network(*example)[index].numpy()

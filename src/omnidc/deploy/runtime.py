@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.deploy.model_info import INPUTS, ModelInfo
+from omnidc.deploy.bands import Refined, SolvedMaps, refine_in_bands, shrink_image, shrink_sparse
+from omnidc.deploy.model_info import BAND_GRAPHS, INPUTS, OUTPUTS, WHOLE, ModelInfo
 from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, MissingExtraError
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
@@ -22,6 +26,7 @@ from omnidc.pipeline.maps import FloatMap, Maps, working_size
 from omnidc.pipeline.options import CompleteOptions
 
 FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
+REFINED = [each.name for each in fields(Refined)]
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
 
 
@@ -51,13 +56,18 @@ class OnnxCompleter(BaseCompleter):
         options.log_severity_level = 3
         options.intra_op_num_threads = threads or _threads_of_environment()
         providers = _providers(device, onnxruntime.get_available_providers())
-        try:
-            self.session = onnxruntime.InferenceSession(str(file), options, providers=providers)
-        except Exception as error:  # onnxruntime's errors share no public base class
-            reason = " ".join(str(error).split())
-            raise CheckpointError(f"{file} is not a readable ONNX model ({reason}): export it again.") from error
-        meta = self.session.get_modelmeta()
-        self.info = ModelInfo.from_metadata(meta.custom_metadata_map, str(file))
+
+        def open_model(model: str | bytes) -> Any:
+            try:
+                return onnxruntime.InferenceSession(model, options, providers=providers)
+            except Exception as error:  # onnxruntime's errors share no public base class
+                reason = " ".join(str(error).split())
+                raise CheckpointError(f"{file} is not a readable ONNX model ({reason}): export it again.") from error
+
+        self.session = open_model(str(file))
+        metadata = self.session.get_modelmeta().custom_metadata_map
+        self.info = ModelInfo.from_metadata(metadata, str(file))
+        self._refine_at = functools.cache(lambda name: open_model(base64.b64decode(metadata[name])))
         self.path, self.name = file, file.name
         given = {each.name: each.shape for each in self.session.get_inputs()}
         if set(given) != set(INPUTS):
@@ -77,25 +87,11 @@ class OnnxCompleter(BaseCompleter):
         image: npt.NDArray[np.uint8],  # [h, w, 3], RGB
         sparse: FloatMap,  # [h, w], 0 = none
     ) -> Outputs:
-        """Run the model at the size of the image: pad, run, crop."""
+        """Run the whole model at the size of the image: pad, run, crop."""
         height, width = sparse.shape
-        divisor = self.info.size_divisor
-        # Two cells at least: exporters take sizes of one cell for a constant.
-        rows, columns = (max(side + -side % divisor, 2 * divisor) for side in (height, width))
-        if self.fixed_size is not None:
-            rows, columns = self.fixed_size
-        pad = ((0, rows - height), (0, columns - width))
-        picture = np.pad(image, (*pad, (0, 0)), mode="edge").transpose(2, 0, 1)[None].astype(np.float32) / 255
-        points = np.pad(sparse, pad)[None, None].astype(np.float32)
-        try:
-            results = self.session.run(None, {"image": picture, "sparse": points})
-        except Exception as error:  # onnxruntime's errors share no public base class
-            reason = " ".join(str(error).split())
-            raise CheckpointError(
-                f"{self.path} cannot run at {rows}x{columns} ({reason}): make the image smaller with --max-long-side, "
-                "or export the model again."
-            ) from error
-        values = dict(zip(self.outputs, results))
+        names = [name for name in OUTPUTS if name in self.outputs]
+        picture = image.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+        values = dict(zip(names, self._run_session(names, picture, sparse, {})))
 
         def crop(name: str) -> FloatMap | None:
             return None if name not in values else np.asarray(values[name][0, 0, :height, :width], np.float32)
@@ -105,19 +101,78 @@ class OnnxCompleter(BaseCompleter):
         residual = float(values["residual"][0]) if "residual" in values else None
         return Outputs(depth, crop("uncertainty"), crop("confidence"), crop("sky"), residual)
 
+    def _run_session(
+        self,
+        names: Sequence[str],
+        image: FloatMap,  # [3, h, w] in [0, 1]
+        sparse: FloatMap,  # [h, w]
+        flags: dict[str, npt.NDArray[np.bool_]],
+    ) -> list[FloatMap]:
+        """Outputs of the padded image."""
+        height, width = sparse.shape
+        divisor = self.info.size_divisor
+        # Two cells at least: exporters take sizes of one cell for a constant.
+        rows, columns = (max(side + -side % divisor, 2 * divisor) for side in (height, width))
+        if self.fixed_size is not None:
+            rows, columns = self.fixed_size
+        pad = ((0, rows - height), (0, columns - width))
+        inputs = {"image": np.pad(image, ((0, 0), *pad), mode="edge")[None], "sparse": np.pad(sparse, pad)[None, None]}
+        try:
+            results: list[FloatMap] = self.session.run(names, {**inputs, **flags})
+        except Exception as error:  # onnxruntime's errors share no public base class
+            reason = " ".join(str(error).split())
+            raise CheckpointError(
+                f"{self.path} cannot run at {rows}x{columns} ({reason}): make the image smaller with --max-long-side, "
+                "or export the model again."
+            ) from error
+        return results
+
     def _complete_frame(self, frame: Frame, options: CompleteOptions) -> Completion:
-        sparse = frame.measurements()
         size = self._working_size(frame, options.max_long_side)
+        run = self._run_compact if self.info.halo is not None else self._run_enlarged
+        return Completion.from_maps(frame, run(frame, size, options), options, self.name)
+
+    def _run_compact(self, frame: Frame, size: tuple[int, int], options: CompleteOptions) -> Maps:
+        """Stages 1 to 3 at the working size, stage 4 in bands at the size of the frame."""
+        assert self.info.halo is not None
+        sparse = frame.measurements()
+        image, points = shrink_image(frame.image, size), shrink_sparse(sparse, size)
+        names = [*SolvedMaps.names(), "residual"]
+        *solved, residual = self._run_session(names, image, points, {WHOLE: np.array(False)})
+        session = self._refine_at(BAND_GRAPHS[0] if size == sparse.shape else BAND_GRAPHS[1])
+        out = refine_in_bands(
+            lambda inputs: session.run(REFINED, inputs),
+            SolvedMaps(*solved),
+            size,
+            frame.image,
+            sparse,
+            options.keep_input == "hard",
+            self.info.halo,
+        )
+        _refuse_nonsense(out.depth)
+        tiny = np.finfo(np.float32).tiny
+        return Maps(
+            depth=np.maximum(out.depth, tiny),
+            uncertainty=np.maximum(out.uncertainty, tiny),
+            confidence=np.where(sparse > 0, out.confidence, np.float32(np.nan)),
+            sky=out.sky,
+            working_size=size,
+            iterations=self.info.iterations or 0,
+            residual=float(residual[0]),
+        )
+
+    def _run_enlarged(self, frame: Frame, size: tuple[int, int], options: CompleteOptions) -> Maps:
+        """All of a model without a stage 4 of its own at the working size; its maps are enlarged."""
+        sparse = frame.measurements()
         image, points = frame.image, sparse
         if size != sparse.shape:
             image = np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA), np.uint8)
             points = resize_sparse_nearest(sparse, size)
         out = self.run(image, points)
-        if not np.isfinite(out.depth).all():
-            raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
+        _refuse_nonsense(out.depth)
         tiny = np.finfo(np.float32).tiny
         depth = enlarge_depth(np.maximum(out.depth, tiny), frame.image)
-        maps = Maps(
+        return Maps(
             depth=pass_through(depth, sparse) if options.keep_input == "hard" else depth,
             uncertainty=None if out.uncertainty is None else enlarge(np.maximum(out.uncertainty, tiny), sparse.shape),
             confidence=_confidence(out.confidence, sparse, size),
@@ -126,7 +181,6 @@ class OnnxCompleter(BaseCompleter):
             iterations=self.info.iterations or 0,
             residual=out.residual or 0.0,
         )
-        return Completion.from_maps(frame, maps, options, self.name)
 
     def _working_size(self, frame: Frame, max_long_side: int | None) -> tuple[int, int]:
         """Height and width at which the model runs; never larger than the frame."""
@@ -135,6 +189,11 @@ class OnnxCompleter(BaseCompleter):
             return height, width
         factor = min(1.0, self.fixed_size[0] / height, self.fixed_size[1] / width)
         return max(1, int(height * factor)), max(1, int(width * factor))
+
+
+def _refuse_nonsense(depth: FloatMap) -> None:
+    if not np.isfinite(depth).all():
+        raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
 
 
 def pass_through(

@@ -122,7 +122,7 @@ class CompactNetwork(DepthNetwork):
         image: Tensor,  # [B, 3, H, W], working size
         sparse: Tensor,  # [B, 1, H, W]
         norm: Normalization,
-    ) -> _Solved:
+    ) -> Solved:
         """Stages 1 to 3, and the propagation at half size."""
         measured, valid = masked_log(sparse / norm.median)
         logit = self.screen(measured / norm.log_std, valid)
@@ -136,11 +136,11 @@ class CompactNetwork(DepthNetwork):
         fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
         judged = torch.cat([confidence, weight], dim=1)
         maps = upsample2x(self._half_maps(x2, log_depth, measured, weight))
-        return _Solved(fields, judged, log_depth, info, x2, maps)
+        return Solved(fields, judged, log_depth, info, x2, maps)
 
     def _refine(
         self,
-        solved: _Solved,
+        solved: Solved,
         size: tuple[int, int],  # height, width of the working size without padding
         norm: Normalization,
         image: Tensor,  # [B, 3, H, W], output size
@@ -168,7 +168,7 @@ class CompactNetwork(DepthNetwork):
 
     def _refine_rows(
         self,
-        solved: _Solved,
+        solved: Solved,
         size: tuple[int, int],
         norm: Normalization,
         image: Tensor,  # [B, 3, H, W]
@@ -185,22 +185,44 @@ class CompactNetwork(DepthNetwork):
         last = min(height, rows[1] + self.config.propagation_steps)
         low, high = source_rows(first, last, size[0], height)
         top, bottom = low // 2, (high + 1) // 2  # cells of 2 × 2 pixels; ONNX would round a negative number towards 0
-        pixels = _to_pixels(self.full_head(solved.x2[..., top:bottom, :]))[..., low - 2 * top : high - 2 * top, :]
-        maps = torch.cat([solved.maps[..., low:high, :], pixels], dim=1)[..., : size[1]]
+        maps = self.pixel_maps(solved.x2[..., top:bottom, :], solved.maps[..., 2 * top : 2 * bottom, :])
+        maps = maps[..., low - 2 * top : high - 2 * top, : size[1]]
         maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))
-        start, log_scale, sky, pull, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
-        measured, given = masked_log(sparse[..., first:last, :] / norm.median)
         judged = nearest_rows(solved.judged[..., : size[0], : size[1]], (height, width), (first, last))
+        band = image[..., first:last, :], sparse[..., first:last, :]
+        inner = slice(rows[0] - first, rows[1] - first)
+        return tuple(one[..., inner, :] for one in self.refine_pixels(maps, judged, *band, norm.median, keep_input))
+
+    def pixel_maps(
+        self,
+        features: Tensor,  # [B, C, h / 2, w / 2]
+        maps: Tensor,  # [B, 3, h, w], log depth, log Laplace scale, sky logit
+    ) -> Tensor:  # [B, 13, h, w]
+        """`maps`, and the pull to the measurements and the guide of the propagation."""
+        return torch.cat([maps, _to_pixels(self.full_head(features))], dim=1)
+
+    def refine_pixels(
+        self,
+        maps: Tensor,  # [B, 13, H, W], as of `pixel_maps`
+        judged: Tensor,  # [B, 2, H, W], confidence and weight of the measurements
+        image: Tensor,  # [B, 3, H, W]
+        sparse: Tensor,  # [B, 1, H, W]
+        median: Tensor,  # [B, 1, 1, 1]
+        keep_input: bool | Tensor,  # as a tensor: bool [1, 1, 1, 1]
+    ) -> tuple[Tensor, ...]:
+        """Depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
+        start, log_scale, sky, pull, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
+        measured, given = masked_log(sparse / median)
         confidence, weight = (judged * given).chunk(2, dim=1)
-        anchor = given if keep_input else weight * torch.sigmoid(pull)
+        if isinstance(keep_input, Tensor):
+            anchor = torch.where(keep_input, given, weight * torch.sigmoid(pull))
+        else:
+            anchor = given if keep_input else weight * torch.sigmoid(pull)
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
-        distance = pixel_color_distance(image[..., first:last, :])
-        affinity = torch.addcmul(guide, distance, color).softmax(dim=1)
+        affinity = torch.addcmul(guide, pixel_color_distance(image), color).softmax(dim=1)
         depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor).exp()
         scale = depth * (log_scale + self.scale_at_input * weight).exp()
-        sky = propagate(sky, affinity, SKY_STEPS)
-        inner = slice(rows[0] - first, rows[1] - first)
-        return tuple(one[..., inner, :] for one in (depth, start, scale, sky, confidence))
+        return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
     def _gradients(
         self,
@@ -273,7 +295,7 @@ class CompactNetwork(DepthNetwork):
 
 
 @dataclass(frozen=True)
-class _Solved:
+class Solved:
     """What stages 1 to 3 hand on, at the working size."""
 
     fields: Fields
