@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "splatting"))
-from reference import rasterize_reference
-
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 from omnidc.splatting.camera import Camera
 from omnidc.splatting.numba_backend import rasterize
 from omnidc.splatting.rasterizer import Rasterizer
+from reference import rasterize_reference
 
 
 def room(n: int, seed: int = 0) -> list[Tensor]:

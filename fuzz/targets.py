@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "sensors"))  # the tests' makers of bags and models serve here, too
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))  # the tests' makers of bags and models serve here, too
 
 WIDTH, HEIGHT = 32, 24
 K = [[30.0, 0.0, 15.5], [0.0, 30.0, 11.5], [0.0, 0.0, 1.0]]

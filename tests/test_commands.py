@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer.main
-from makers import colmap_model, wall
 from typer.testing import CliRunner
 
 import omnidc
+from makers import colmap_model, wall
 from omnidc.cli import app
 from omnidc.io.depth import read_depth, write_depth
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from makers import HEIGHT, WIDTH, colmap_model, photo, wall
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

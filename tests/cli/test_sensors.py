@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sensors"))
 from makers import HEIGHT, WIDTH, colmap_model, millimetres, photo, pose_along_x, wall
-
 from omnidc.cli import RENAMED_OPTIONS, main
 
 K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
@@ -284,8 +282,9 @@ def test_images_without_points_are_completed_only_when_asked(cli: Callable[..., 
 
 def test_bags_go_in_and_depth_topics_come_out(cli: Callable[..., Run], tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
-    from bags import write_bag
     from rosbags.highlevel import AnyReader
+
+    from bags import write_bag
 
     write_bag(tmp_path / "a.bag", ros1=True)
     run = cli("bag", "a.bag", "-o", "out", "-f", "preview", "--write-bag", "out.bag", "--depth-out-topic", "/d/depth")

@@ -13,7 +13,6 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import torch
-from standin import DIVISOR, StandIn
 
 import omnidc
 from omnidc.deploy.bands import SolvedMaps
@@ -22,6 +21,7 @@ from omnidc.deploy.onnx import export_network, export_onnx
 from omnidc.deploy.runtime import OnnxCompleter, pass_through
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.compact import CompactConfig, CompactNetwork
+from standin import DIVISOR, StandIn
 
 SIZES = [(96, 128), (64, 48), (61, 77), (33, 200), (9, 17)]
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from known_room import Room, room, shifted
 
+from known_room import Room, room, shifted
 from omnidc.diagnose.alignment import Transform, align
 from omnidc.diagnose.calibration import check_calibration, corrected_extrinsics, corrected_map
 from omnidc.diagnose.edges import contours, depth_edges_between

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from known_room import room
 
+from known_room import room
 from omnidc.diagnose.camera import check_camera, check_ray
 from omnidc.diagnose.planes import Points, fit_plane
 from omnidc.diagnose.points import check_outliers, check_returns, check_scan_returns, check_sky

@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from known_room import Room, room, shifted
 from typer.testing import CliRunner
 
+from known_room import Room, room, shifted
 from omnidc.cli import app
 from omnidc.diagnose import Verdict, as_json, as_lines, as_text, diagnose, examine
 from omnidc.diagnose.doctor import CHECKS

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from known_room import Room, room
 
+from known_room import Room, room
 from omnidc.diagnose.folds import block_folds, gap_size, point_spacing
 from omnidc.diagnose.holdout import HiddenPoints, compare, measure, score
 from omnidc.diagnose.mixing import best, cross_fitted, fit_coverage, fit_mixture

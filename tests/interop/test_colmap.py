@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import InputError
 from omnidc.geometry.surface import depth_normals
 from omnidc.interop.colmap import write_dense, write_map
+from posed_views import SIZE, K, wall_views
 
 
 def test_maps_have_colmaps_byte_layout(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from natsort import natsorted
 from PIL import Image
-from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import InputError
 from omnidc.geometry.camera import centered_crop
 from omnidc.interop.commands import training_command
 from omnidc.interop.fusion import dense_cloud, fuse, stride_for
 from omnidc.interop.gaussian_splatting import encode_inverse_depth, ordered_names, write_dn_splatter, write_inria
+from posed_views import SIZE, K, wall_views
 
 
 @pytest.mark.parametrize(("cx", "cy"), [(31.5, 23.5), (41.5, 23.5), (20.2, 30.9)])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from posed_views import SIZE, K, wall_views
 
 from omnidc.errors import InputError
 from omnidc.interop.fusion import Cloud, consistent_mask, fuse, neighbors, pixel_size, voxel_downsample, write_cloud
+from posed_views import SIZE, K, wall_views
 
 
 def test_views_that_agree_give_their_common_surface(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from posed_views import SIZE, K, turned, wall_views
 
 from omnidc.errors import InputError
 from omnidc.frame import Unit
 from omnidc.interop.gaussian_splatting import encode_inverse_depth, inverse_depth_scale, write_dn_splatter, write_inria
 from omnidc.interop.nerfstudio import write_nerfstudio
 from omnidc.interop.views import common_unit
+from posed_views import SIZE, K, turned, wall_views
 
 
 def test_inria_inverse_depth_reads_back_as_the_trainer_reads_it(tmp_path: Path) -> None:

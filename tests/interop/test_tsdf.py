@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from posed_views import wall_views
 
 from omnidc.errors import InputError
 from omnidc.interop import tsdf
 from omnidc.interop.tsdf import Volume, fuse_mesh, surface_nets
+from posed_views import wall_views
 
 
 def sphere(radius: float, shape: tuple[int, int, int] = (20, 22, 24), voxel: float = 0.5) -> Volume:

@@ -6,13 +6,11 @@ file of a recording or model takes the place of each of its target's files in tu
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fuzz"))
 from targets import TARGETS, check
 
 BAD = Path(__file__).parent / "bad"

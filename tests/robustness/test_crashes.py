@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-sys.path.extend(str(Path(__file__).resolve().parents[1] / name) for name in ("../fuzz", "training", "splatting"))
 from targets import recordings, write_all
 
 pytestmark = [
@@ -130,9 +129,8 @@ device = "cpu"
 
 def make_training(folder: Path) -> list[str]:
     """Frames and settings of a run of twelve steps on the tiny network, with a checkpoint after each."""
-    from tiny import scene
-
     from omnidc.datasets.shards import ShardWriter
+    from tiny import scene
 
     with ShardWriter(folder / "frames.tar") as writer:
         for i in range(12):

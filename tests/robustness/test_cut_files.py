@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fuzz"))
-from targets import TARGETS
-
 from omnidc.errors import OmnidcError
 from omnidc.io.colmap_model import read_model
 from omnidc.io.depth import read_depth
 from omnidc.io.pointcloud import read_cloud
+from targets import TARGETS
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ pytest.importorskip("cyclonedds")
 pytest.importorskip("rosbags")
 
 from bags import write_bag
-
 from omnidc.errors import ConfigError
 from omnidc.ros.node import Topics
 

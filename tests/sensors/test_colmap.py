@@ -10,7 +10,6 @@ from PIL import Image
 pycolmap = pytest.importorskip("pycolmap")
 
 from makers import HEIGHT, WIDTH, colmap_model, photo, rig_model, wall  # noqa: E402
-
 from omnidc.errors import FileError, InputError  # noqa: E402
 from omnidc.sensors.colmap import (  # noqa: E402
     DensePoints,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from makers import HEIGHT, WIDTH, photo, wall
 from PIL import Image
 
+from makers import HEIGHT, WIDTH, photo, wall
 from omnidc.errors import FileError, InputError
 from omnidc.io.calibration import Calibration
 from omnidc.sensors.lidar import LidarOptions, kitti_frames, lidar_frame, paired_frames

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import HEIGHT, WIDTH, millimetres, photo, pose_along_x
 from PIL import Image
 
+from makers import HEIGHT, WIDTH, millimetres, photo, pose_along_x
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.geometry.transforms import pose_from_quaternion

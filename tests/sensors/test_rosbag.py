@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 import pytest
+
 from makers import HEIGHT, WIDTH
 
 pytest.importorskip("rosbags")
 
 from bags import LINKS, Maker, write_bag
-
 from omnidc.errors import FileError, InputError
 from omnidc.io.calibration import Calibration
 from omnidc.ros.compressed_depth import HEADER as HEADER_OF_COMPRESSED_DEPTH

@@ -13,7 +13,6 @@ import pytest
 pycolmap = pytest.importorskip("pycolmap")
 
 from makers import photo, pose_along_x  # noqa: E402
-
 from omnidc.errors import ConfigError, InputError  # noqa: E402
 from omnidc.io.calibration import Calibration  # noqa: E402
 from omnidc.sensors.colmap import open_model  # noqa: E402

@@ -16,11 +16,10 @@ from typer.testing import CliRunner
 pytest.importorskip("numba")
 pytest.importorskip("pycolmap")
 from colmap_text import write_project
-from worlds import views
-
 from omnidc.cli import app
 from omnidc.errors import OmnidcError
 from omnidc.splatting.ply import read_splat
+from worlds import views
 
 SHORT = ["--steps", "40", "--size", "40", "--gaussians", "400", "--holdout", "4"]
 

@@ -4,12 +4,11 @@ import pytest
 import torch
 
 pytest.importorskip("numba")
-from worlds import NEAR, cameras, world
-
 from omnidc.splatting.densify import DEAD_OPACITY, DensifyOptions, explore, relocate, split_opacity, split_to
 from omnidc.splatting.gaussians import Gaussians
 from omnidc.splatting.numba_backend import rasterize
 from omnidc.splatting.optimizer import SplatOptimizer, learning_rates
+from worlds import NEAR, cameras, world
 
 
 def start(dead: int = 0) -> tuple[Gaussians, SplatOptimizer]:

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from worlds import NEAR, views, world
-
 from omnidc.splatting.experiment import evaluate
 from omnidc.splatting.numba_backend import rasterize
+from worlds import NEAR, views, world
 
 
 def test_evaluate_empty_pixels_have_no_depth() -> None:

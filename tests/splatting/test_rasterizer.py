@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reference import rasterize_reference
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from omnidc.errors import ConfigError
 from omnidc.splatting.camera import Camera
 from omnidc.splatting.rasterizer import Render, load_rasterizer
+from reference import rasterize_reference
 
 pytest.importorskip("numba")
 from omnidc.splatting.numba_backend import rasterize

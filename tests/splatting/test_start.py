@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from worlds import views
-
 from omnidc.errors import ConfigError, InputError
 from omnidc.splatting.experiment import split_views
 from omnidc.splatting.start import dense_points
+from worlds import views
 
 
 def test_dense_points_lie_on_the_surfaces() -> None:

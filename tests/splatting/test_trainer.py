@@ -8,8 +8,6 @@ import pytest
 import torch
 
 pytest.importorskip("numba")
-from worlds import NEAR, points, views
-
 from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, InputError
 from omnidc.splatting.densify import DensifyOptions
 from omnidc.splatting.gaussians import from_points
@@ -17,6 +15,7 @@ from omnidc.splatting.metrics import depth_errors, psnr
 from omnidc.splatting.numba_backend import rasterize
 from omnidc.splatting.trainer import Trainer, TrainOptions
 from omnidc.splatting.view import SplatView, scene_extent
+from worlds import NEAR, points, views
 
 SHORT = TrainOptions(steps=60, depth_weight=0.0, sh_degree=1, densify=DensifyOptions(cap=400, every=10))
 

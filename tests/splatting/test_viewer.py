@@ -17,10 +17,9 @@ import torch
 from PIL import Image
 
 pytest.importorskip("numba")
-from worlds import NEAR, views, world
-
 from omnidc.splatting.numba_backend import rasterize
 from omnidc.splatting.viewer import pack, write_viewer
+from worlds import NEAR, views, world
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

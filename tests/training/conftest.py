@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from omnidc.datasets.shards import ShardWriter
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `tiny`
-
 from tiny import scene
 
 

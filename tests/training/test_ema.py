@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import torch
-from tiny import TinyNetwork
 
 from omnidc.training.ema import EMA
+from tiny import TinyNetwork
 
 
 def test_average_follows_its_equation_and_takes_buffers_over() -> None:

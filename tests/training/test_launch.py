@@ -10,19 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import tiny_config
 
 from omnidc.errors import OmnidcError
 from omnidc.training.launch import launch, process_count
 from omnidc.training.state import load_state
 from omnidc.training.trainer import train
-
-HERE = Path(__file__).parent
+from tiny import tiny_config
 
 
 @pytest.fixture(autouse=True)
 def _children_find_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), *sys.path]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     monkeypatch.delenv("WORLD_SIZE", raising=False)
 
 

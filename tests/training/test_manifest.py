@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny import scene, tiny_config
 
 from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError
 from omnidc.training.trainer import train
+from tiny import scene, tiny_config
 
 
 def render(folder: Path, number: int) -> None:

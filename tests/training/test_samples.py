@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import tiny_config
 
 from omnidc.datasets.shards import Shards, ShardWriter
 from omnidc.errors import FileError, InputError
@@ -13,6 +12,7 @@ from omnidc.frame import Frame
 from omnidc.training.batch import TENSORS
 from omnidc.training.data import Source, epoch_order, frame_names, open_source
 from omnidc.training.samples import EpochSampler, Request, Samples, make_loader
+from tiny import tiny_config
 
 
 def sources(shard: Path) -> list[Source]:

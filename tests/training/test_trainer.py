@@ -16,7 +16,6 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tiny import TinyNetwork, scene, tiny_config
 
 from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError, InputError
@@ -32,8 +31,9 @@ from omnidc.training.plan import make_plan
 from omnidc.training.precision import pick_precision
 from omnidc.training.state import load_state
 from omnidc.training.trainer import Trainer, train
+from tiny import TinyNetwork, scene, tiny_config
 
-HERE = Path(__file__).parent
+HELPERS = Path(__file__).parents[1] / "helpers"
 SOURCE = Path(trainer.__file__).parents[2]
 
 
@@ -47,7 +47,7 @@ def losses(folder: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    path = os.pathsep.join((str(SOURCE), str(HERE)))
+    path = os.pathsep.join((str(SOURCE), str(HELPERS)))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tiny import TinyNetwork, scene
 
 import omnidc
 from omnidc.errors import ConvergenceError
@@ -16,6 +15,7 @@ from omnidc.frame import Frame
 from omnidc.network.checkpoint import load_network
 from omnidc.pipeline.completer import DepthCompleter
 from omnidc.training.validation import as_users_run_it, score_frame, stack_rows, validate, write_picture
+from tiny import TinyNetwork, scene
 
 
 def frames(count: int = 3, height: int = 45, width: int = 61) -> list[Frame]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from makers import HEIGHT, WIDTH, wall
 from rosbags.rosbag1 import Writer as Writer1
 from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+from makers import HEIGHT, WIDTH, wall
 
 IMAGE, CLOUD = "sensor_msgs/msg/Image", "sensor_msgs/msg/PointCloud2"
 INFO, TF = "sensor_msgs/msg/CameraInfo", "tf2_msgs/msg/TFMessage"
