@@ -87,6 +87,34 @@ def test_the_thirteen_patterns_are_the_prototypes(shared: Path) -> None:
     assert list(PATTERNS) == prototype(shared).PATTERNS
 
 
+# Number of points and their summed depth, taken where `test_draws_and_scores_equal_the_prototype` passed.
+DRAWS = {
+    "random-0.7%": (67, 192.694),
+    "random-0.1%": (9, 24.678),
+    "random-0.03%": (5, 14.632),
+    "random-5pt": (5, 10.886),
+    "noise-5%": (67, 215.515),
+    "noise-10%": (67, 203.657),
+    "lidar-64": (6026, 18129.331),
+    "lidar-16": (1448, 4328.979),
+    "lidar-8": (665, 1988.933),
+    "hole": (43, 126.028),
+}
+
+
+@pytest.mark.parametrize("pattern", DRAWS)
+def test_draws_are_those_that_equalled_the_prototype(pattern: str) -> None:
+    sample = draw(photograph(), "a", pattern)
+    assert sample is not None
+    points = sample.sparse[sample.sparse > 0].astype(np.float64)
+    assert (len(points), round(points.sum(), 3)) == DRAWS[pattern]
+
+
+def test_the_real_protocol_has_thirteen_patterns() -> None:
+    assert len(PATTERNS) == 13
+    assert set(PATTERNS) == {*DRAWS, "orb", "sift", "sensor"}  # features depend on the version of OpenCV
+
+
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if p not in ("orb", "sift", "sensor")])
 def test_a_draw_is_the_same_every_time_and_differs_between_images(pattern: str) -> None:
     scene = photograph()

@@ -164,6 +164,22 @@ def test_names_and_shapes_are_the_released_checkpoints(shared: Path, preset: str
     assert ours == {name: shape for name, shape, _ in theirs if not name.startswith("depth_module.")}
 
 
+@pytest.mark.parametrize(
+    ("preset", "digest"),
+    [
+        ("paper-v1.0", "7061d745038f145d6e826741e231bee4eb7515f29d171bae30632d2ce5303139"),
+        ("paper-v1.0-as-trained", "49b2dc05bd073efd1a0bdec7a0b3457c39210fa81f078dacab7cfd6684aaed02"),
+        ("paper-v1.1", "1aa169f28f7f62ae45b4714768f804949816278bede496797f34c86d5e7b4dbf"),
+    ],
+)
+def test_names_and_shapes_are_those_that_fitted_the_released_checkpoints(preset: str, digest: str) -> None:
+    """The digests were taken where `test_names_and_shapes_are_the_released_checkpoints` passed."""
+    with torch.device("meta"):
+        network = PaperNetwork(PRESETS[preset])
+    shapes = sorted((name, list(tensor.shape)) for name, tensor in network.state_dict().items())
+    assert hashlib.sha256(json.dumps(shapes).encode()).hexdigest() == digest
+
+
 def test_formula_weights_are_the_golden_ones(shared: Path, released: PaperNetwork) -> None:
     digest = hashlib.sha256()
     for _, tensor in sorted(released.state_dict().items()):
