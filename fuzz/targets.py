@@ -8,15 +8,19 @@ files with the same table.
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from omnidc.io.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))  # the tests' makers of bags and models serve here, too
@@ -307,10 +311,16 @@ def colmap_model(text: bool) -> Target:
         makers.colmap_model(folder / "model", folder / "images", where, seen, count=3, text=text)
         return sorted((folder / "model").iterdir())
 
+    @functools.cache
+    def sandbox() -> Sandbox:
+        from omnidc.sensors.colmap import make_sandbox
+
+        return make_sandbox()
+
     def read(folder: Path) -> object:
         from omnidc.sensors.colmap import open_model
 
-        return list(open_model(folder / "model", folder / "images").source())
+        return list(open_model(folder / "model", folder / "images", sandbox=sandbox()).source())
 
     return Target("colmap-text" if text else "colmap-binary", make, read)
 

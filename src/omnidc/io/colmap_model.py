@@ -74,6 +74,12 @@ def read_model(folder: Path) -> Model:
             raise FileError(f"The file {path} is missing: a COLMAP model has cameras, images and points3D.")
         with untrusted(path, "part of a COLMAP model"):
             parts.append(read(path))
+    for stem, check in (("rigs", _check_rigs), ("frames", _check_frames)):  # of COLMAP 3.12 and later; else absent
+        path = folder / f"{stem}.bin"
+        if suffix == ".bin" and path.is_file():
+            with untrusted(path, "part of a COLMAP model"), path.open("rb") as file:
+                check(file)
+                _check_end(file)
     model = Model(*parts)
     for view in model.views.values():
         if view.camera not in model.cameras:
@@ -208,6 +214,23 @@ def _images_bin(path: Path) -> dict[str, ColmapImage]:
             views[name] = _image(name, camera, pose[:4], pose[4:], features["point"], features["xy"])
         _check_end(file)
     return views
+
+
+def _check_rigs(file: BinaryIO) -> None:
+    """Read rigs to the end; what they say is in the poses of the images."""
+    for _ in range(_unpack(file, "Q")[0]):
+        _, sensors = _unpack(file, "II")
+        for k in range(sensors):
+            _unpack(file, "iI")
+            if k > 0 and _unpack(file, "?")[0]:  # the first is the reference, which has no pose of its own
+                _unpack(file, "7d")
+
+
+def _check_frames(file: BinaryIO) -> None:
+    for _ in range(_unpack(file, "Q")[0]):
+        *_, count = _unpack(file, "II7dI")
+        for _ in range(count):
+            _unpack(file, "iIQ")
 
 
 def _points_bin(path: Path) -> dict[int, Array]:

@@ -220,7 +220,19 @@ def _check_camera_names(model: Model, folder: Path) -> None:
         )
 
 
-BYTES_PER_SECOND = 10 * 2**20  # slower than any computer that reads models
+START_SECONDS = 60.0  # for the child to import pycolmap, on a slow disk
+TRIAL_SECONDS, BYTES_PER_SECOND = 4.0, 10 * 2**20  # slower than any computer that reads models
+
+
+def make_sandbox() -> Sandbox:
+    """Return the child process in which `open_model` tries a model first."""
+    return Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
+
+
+def be_ready(folder: Path) -> Answer:
+    """Import what `try_model` needs; runs in a sandbox."""
+    _pycolmap()
+    return {}, []
 
 
 def try_model(folder: Path) -> Answer:
@@ -235,8 +247,12 @@ def open_model(
     images: Path,
     filters: Filters | None = None,
     masks: Path | None = None,
+    sandbox: Sandbox | None = None,
 ) -> ColmapModel:
-    """Read a binary or text model and match it with its photographs."""
+    """Read a binary or text model and match it with its photographs.
+
+    sandbox: of this module, kept by a caller that opens many models, since a child takes a second to start.
+    """
     pycolmap = _pycolmap()
     folder = find_model(model)
     if not images.is_dir():
@@ -244,12 +260,14 @@ def open_model(
     # pycolmap accepts cut files, and ends or hangs the process on some others: our own reader checks every record,
     # and a child process that may die tries pycolmap first.
     _check_camera_names(read_model(folder), folder)
-    trial = Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
+    trial = sandbox or make_sandbox()
     try:
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-        trial.call("try_model", folder, timeout=60 + size / BYTES_PER_SECOND)
+        trial.call("be_ready", folder, timeout=START_SECONDS)
+        trial.call("try_model", folder, timeout=TRIAL_SECONDS + size / BYTES_PER_SECOND)
     finally:
-        trial.close()
+        if sandbox is None:
+            trial.close()
     with untrusted(folder, "a COLMAP model", "copy it again"):
         reconstruction = pycolmap.Reconstruction(str(folder))
     if reconstruction.num_reg_images() == 0:
