@@ -9,12 +9,12 @@ from omnidc.deploy.fixed_solver import Problem, prepare
 from omnidc.deploy.loop import run_iterations
 from omnidc.deploy.model_info import ModelInfo
 from omnidc.integrate import SolveInfo
-from omnidc.network.compact import SIZE_DIVISOR, CompactNetwork, Solved
+from omnidc.network.compact import CompactNetwork, Solved
 from omnidc.network.normalize import Normalization
 
 
 class _FixedCompact(CompactNetwork):
-    """The network with a fixed solver; the grid has SIZE_DIVISOR / cell as a divisor, which sets its coarsenings."""
+    """The network with a fixed solver."""
 
     iterations: int
     problem: Problem | None = None  # of the last run: `trace_step` needs one
@@ -27,8 +27,7 @@ class _FixedCompact(CompactNetwork):
     def _solve(
         self, gradients: tuple[Tensor, ...], mean: Tensor, total: Tensor, weights: tuple[Tensor, ...], start: Tensor
     ) -> tuple[Tensor, SolveInfo]:
-        levels = (SIZE_DIVISOR // self.config.cell).bit_length() - 1
-        self.problem = prepare(gradients, mean, self.log_alpha.exp() * total, weights, start, levels)
+        self.problem = prepare(gradients, mean, self.log_alpha.exp() * total, weights, start, self.config.levels)
         x, residual = self.problem.result(run_iterations(self.problem, self.iterations))
         done = torch.ones_like(residual)
         return x, SolveInfo(self.iterations * done, residual[None], done > 0, done > 0)

@@ -1,9 +1,10 @@
 """The integrator in a form that exports: a fixed number of iterations and grids, and no branch on a value.
 
 Multigrid-preconditioned conjugate gradients on the equations of `omnidc.integrate.energy`, with the same interpolation
-between grids as `omnidc.integrate.transfer`. Three things differ. Maps of edges keep the size of their grid, with 0 in
-the dropped column and row. Differences, their transposes and the way between two grids are convolutions with constant
-kernels: few nodes. And the coarsest grid gets Chebyshev sweeps instead of a dense inverse, which ONNX lacks.
+between grids and the same sweeps of the coarsest one as `omnidc.integrate.multigrid` with `levels`: the results agree
+after any number of iterations. Two things differ. Maps of edges keep the size of their grid, with 0 in the dropped
+column and row. And differences, their transposes and the way between two grids are convolutions with constant kernels:
+few nodes.
 
 `prepare` makes everything that the iterations share, `iterate` is one of them. In the exported file `iterate` is the
 body of a loop (`omnidc.deploy.loop`), so that the file has one iteration, whatever their number.
@@ -18,12 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnidc.integrate.multigrid import JACOBI_DAMPING
+from omnidc.integrate.multigrid import JACOBI_DAMPING, chebyshev
 
 TINY = 1e-30
-SWEEPS = 12  # of the coarsest grid
-CONDITION = 200.0  # ratio of the eigenvalues between which these sweeps damp every error
-MAX_EIGENVALUE = 1.45  # of D⁻¹ A, D being the smoother's diagonal
 
 # Kernels as nested lists: a tracer takes these for constants.
 Kernel = list[list[list[list[float]]]]  # [outputs, inputs, rows, columns]
@@ -184,24 +182,10 @@ class FixedMultigrid:
     def __call__(self, b: Tensor, level: int = 0) -> Tensor:
         grid = self.grids[level]
         if grid.weights is None:
-            return _chebyshev(grid, b)
+            return chebyshev(grid.apply, grid.smoother, b)
         x = grid.smoother * b
         x = x + prolong(grid.weights, self(restrict(grid.weights, b - grid.apply(x)), level + 1))
         return x + grid.smoother * (b - grid.apply(x))
-
-
-def _chebyshev(grid: Grid, b: Tensor) -> Tensor:
-    """A polynomial in D⁻¹ A, the same for every b: linear and symmetric, as conjugate gradients ask for."""
-    high, low = MAX_EIGENVALUE, MAX_EIGENVALUE / CONDITION
-    middle, half = (high + low) / 2, (high - low) / 2
-    rho = half / middle
-    step = grid.smoother * b / middle
-    x = step
-    for _ in range(SWEEPS - 1):
-        following = 1 / (2 * middle / half - rho)
-        step = following * rho * step + 2 * following / half * (grid.smoother * (b - grid.apply(x)))
-        x, rho = x + step, following
-    return x
 
 
 @dataclass(frozen=True)

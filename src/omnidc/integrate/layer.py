@@ -41,7 +41,7 @@ class _Integrate(torch.autograd.Function):
         # Solving for x − log median keeps float32 exact whatever the unit of the measurements.
         shift = lower_median(sparse_log_depth, data_weight > 0)
         b = data_weight * (sparse_log_depth - shift) + system.gradient_rhs(gradients)
-        M = preconditioner(system, options["solver"]["method"])
+        M = preconditioner(system, options["solver"]["method"], options["levels"])
         warm_start = options["warm_start"]
         x, info = solve(
             system,
@@ -96,6 +96,7 @@ def integrate(
     backward_xtol: float | None = None,
     max_iterations: int | None = None,
     iterations: int | None = None,
+    levels: int | None = None,
     method: Method = "multigrid",
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
 ) -> tuple[Tensor, SolveInfo]:
@@ -104,7 +105,9 @@ def integrate(
     Returns log depth x [B, 1, h, w] and how the solve went (see `solve` for the stopping rule). Works for any h, w ≥ 1
     and any number R ≥ 1 of resolutions. An image without any measurement of weight gets the solution of zero mean, and
     its `info.is_constrained` is False. The backward pass stops by the same rule, or at `backward_xtol`: stochastic
-    descent gains nothing from gradients that are more exact than its batches are representative.
+    descent gains nothing from gradients that are more exact than its batches are representative. `iterations` and
+    `levels` (halvings of the grid, see `multigrid.Multigrid`) fix the sequence of operations, as an exported model has
+    it.
 
     A ramp of one measurement and a slope of 0.1 per column:
 
@@ -146,6 +149,7 @@ def integrate(
     sparse_log_depth = torch.where(known, sparse_log_depth, 0)
     options: dict[str, Any] = {
         "warm_start": warm_start,
+        "levels": levels,
         "backward": {} if backward_xtol is None else {"xtol": backward_xtol},
         "solver": {
             "rtol": rtol,

@@ -7,6 +7,8 @@ approximated there, by the fine edges that cross from one block to the next (`tr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,9 @@ from omnidc.integrate.transfer import Transfer, coarse_edges, interpolation_weig
 
 COARSEST_CELLS = 128  # at most so many unknowns are inverted densely
 JACOBI_DAMPING = 0.7
+SWEEPS = 12  # of the coarsest grid where it is not inverted
+CONDITION = 200.0  # ratio of the eigenvalues between which these sweeps damp every error
+MAX_EIGENVALUE = 1.45  # of D⁻¹ A, D being the smoother's diagonal
 
 
 def coarsen(system: System) -> tuple[System, Transfer]:
@@ -38,27 +43,57 @@ def smoother_diagonal(system: System) -> Tensor:
     return (system.data_weight + system.degree(0)) / JACOBI_DAMPING + system.pooled_row_sums()
 
 
-class Multigrid:
-    """M⁻¹ ≈ A⁻¹ by one symmetric V(1, 1)-cycle with damped Jacobi smoothing and a dense solve at the bottom."""
+def chebyshev(
+    apply: Callable[[Tensor], Tensor],  # A
+    smoother: Tensor,  # [B, 1, h, w], D⁻¹
+    b: Tensor,  # [B, 1, h, w]
+) -> Tensor:
+    """A polynomial in D⁻¹ A, the same for every b: linear and symmetric, as conjugate gradients ask for."""
+    high, low = MAX_EIGENVALUE, MAX_EIGENVALUE / CONDITION
+    middle, half = (high + low) / 2, (high - low) / 2
+    rho = half / middle
+    step = smoother * b / middle
+    x = step
+    for _ in range(SWEEPS - 1):
+        following = 1 / (2 * middle / half - rho)
+        step = following * rho * step + 2 * following / half * (smoother * (b - apply(x)))
+        x, rho = x + step, following
+    return x
 
-    def __init__(self, system: System) -> None:
+
+class Multigrid:
+    """M⁻¹ ≈ A⁻¹ by one symmetric V(1, 1)-cycle with damped Jacobi smoothing.
+
+    By default grids are halved down to `COARSEST_CELLS`, which are inverted densely. With `levels` they are halved that
+    often, and the coarsest gets Chebyshev sweeps: exported models have no inverse, and run the same operations.
+    """
+
+    def __init__(self, system: System, levels: int | None = None) -> None:
         self.systems = [system]
         self.transfers: list[Transfer] = []
-        while (size := self.systems[-1].size)[0] * size[1] > COARSEST_CELLS:
+
+        def is_coarsest() -> bool:
+            height, width = self.systems[-1].size
+            return height * width <= COARSEST_CELLS if levels is None else len(self.transfers) == levels
+
+        while not is_coarsest():
             coarse, transfer = coarsen(self.systems[-1])
             self.systems.append(coarse)
             self.transfers.append(transfer)
         tiny = torch.finfo(system.data_weight.dtype).tiny
-        self.smoothers = [1 / smoother_diagonal(s).clamp_min(tiny) for s in self.systems[:-1]]
-        self.coarse_inverse = _dense_inverse(self.systems[-1])
+        self.smoothers = [1 / smoother_diagonal(s).clamp_min(tiny) for s in self.systems]
+        self.coarse_inverse = _dense_inverse(self.systems[-1]) if levels is None else None
 
     def __call__(self, residual: Tensor) -> Tensor:
         return self._cycle(0, residual)
 
     def _cycle(self, level: int, b: Tensor) -> Tensor:
-        if level == len(self.smoothers):
+        system, smoother = self.systems[level], self.smoothers[level]
+        if level == len(self.transfers):
+            if self.coarse_inverse is None:
+                return chebyshev(system.apply, smoother, b)
             return torch.bmm(self.coarse_inverse, b.reshape(b.shape[0], -1, 1)).reshape(b.shape)
-        system, smoother, transfer = self.systems[level], self.smoothers[level], self.transfers[level]
+        transfer = self.transfers[level]
         x = smoother * b
         x += transfer.prolong(self._cycle(level + 1, transfer.restrict(b - system.apply(x))))
         x += (b - system.apply(x)).mul_(smoother)

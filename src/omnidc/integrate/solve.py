@@ -32,10 +32,10 @@ class SolveInfo:
     is_constrained: Tensor  # [B] bool, False = no measurement had weight, the solution is the one of zero mean
 
 
-def preconditioner(system: System, method: Method = "multigrid") -> Preconditioner:
-    """M⁻¹ by name: "multigrid" (a V-cycle), "jacobi" (the diagonal), "cg" (none)."""
+def preconditioner(system: System, method: Method = "multigrid", levels: int | None = None) -> Preconditioner:
+    """M⁻¹ by name: "multigrid" (a V-cycle; see `Multigrid` for `levels`), "jacobi" (the diagonal), "cg" (none)."""
     if method == "multigrid":
-        return Multigrid(system)
+        return Multigrid(system, levels)
     if method == "jacobi":
         inverse = 1 / system.diagonal().clamp_min(torch.finfo(system.data_weight.dtype).tiny)
         return lambda residual: inverse * residual

@@ -55,7 +55,7 @@ class CompactConfig:
     heads: int = 6
     half_steps: int = 2  # of the propagation at half size
     propagation_steps: int = 4  # at full size
-    iterations: int = 8  # of the solver, at inference and in training
+    iterations: int = 16  # of the solver; a phase of a training may take another number
     max_side: int = 960  # pixels; larger images are computed at this size unless asked otherwise
 
     def __post_init__(self) -> None:
@@ -63,6 +63,11 @@ class CompactConfig:
             raise ConfigError(f"A cell of the integrator is 2 or 4 pixels wide, not {self.cell}.")
         if not 1 <= self.resolutions <= 6 - self.cell // 2:
             raise ConfigError(f"The compact network has 1 to {6 - self.cell // 2} resolutions, not {self.resolutions}.")
+
+    @property
+    def levels(self) -> int:
+        """Halvings of the solver's grid, which `SIZE_DIVISOR` / cell divides."""
+        return (SIZE_DIVISOR // self.cell).bit_length() - 1
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -276,6 +281,7 @@ class CompactNetwork(DepthNetwork):
             alpha=self.log_alpha.exp(),
             warm_start=start,
             iterations=self.config.iterations,
+            levels=self.config.levels,
         )
 
     def _half_maps(

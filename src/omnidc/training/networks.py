@@ -6,6 +6,7 @@ import importlib
 import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,21 @@ def freeze(network: DepthNetwork, prefixes: Sequence[str]) -> None:
             raise ConfigError(f"network.freeze: the network has no parameter that begins with {prefix!r}.")
     for name, parameter in names.items():
         parameter.requires_grad_(not name.startswith(tuple(prefixes)))
+
+
+def set_iterations(
+    network: DepthNetwork,
+    iterations: int,  # 0 = as many as `original` has
+    original: DepthNetwork,
+) -> None:
+    """Set the iterations of a network's solver: few save time where crops are small."""
+    if not iterations:
+        if hasattr(original, "config"):
+            network.config = original.config
+        return
+    if not hasattr(getattr(original, "config", None), "iterations"):
+        raise ConfigError("network.iterations needs a network whose solver makes a fixed number of them: set it to 0.")
+    network.config = replace(original.config, iterations=iterations)
 
 
 def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:

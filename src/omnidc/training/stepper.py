@@ -20,7 +20,7 @@ from omnidc.training.config import TrainConfig
 from omnidc.training.distributed import ProcessGroup
 from omnidc.training.ema import EMA
 from omnidc.training.loss_module import make_loss_module
-from omnidc.training.networks import freeze
+from omnidc.training.networks import freeze, set_iterations
 from omnidc.training.optimizer import load_optimizer, make_optimizer
 from omnidc.training.precision import pick_precision, use_autocast
 
@@ -54,8 +54,9 @@ class Stepper:
         self.module: nn.Module | None = None
 
     def configure(self, config: TrainConfig) -> None:
-        """Take the losses, frozen parameters and optimizer settings of a phase."""
+        """Take the losses, frozen parameters, iterations and optimizer settings of a phase."""
         self.config = config
+        set_iterations(self.network, config.network.iterations, self.ema.network)
         freeze(self.network, frozen_prefixes(config))
         self.module = None  # the hooks of an old wrapper must be gone before a new one is made
         self.module = make_loss_module(self.network, config, self.group)
