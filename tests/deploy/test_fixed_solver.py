@@ -89,3 +89,15 @@ def test_exported_form_of_the_network_equals_the_network() -> None:
     assert expected.sky is not None
     assert torch.allclose(sky, expected.sky.sigmoid(), atol=1e-5)
     assert residual.max() < 1e-4
+
+
+@pytest.mark.parametrize("iterations", [1, 3, 8])
+def test_fixed_solver_equals_the_integrator_before_it_has_converged(iterations: int) -> None:
+    """With the same halvings both run the same operations: results agree however far they are from the solution."""
+    gradients, weights, (observed, mask) = problem(64, 96, share=0.01)
+    start = torch.zeros_like(observed)
+    options = {"weights": weights, "alpha": 5.0, "warm_start": start, "iterations": iterations, "levels": 3}
+    expected, info = integrate(gradients, observed, mask, **options)
+    result, residual = integrate_fixed(gradients, observed, 5 * mask, weights, start, iterations, levels=3)
+    assert torch.allclose(result, expected, atol=1e-4)
+    assert torch.allclose(residual, info.residuals[-1], rtol=0.02)

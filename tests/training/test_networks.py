@@ -11,7 +11,7 @@ from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import load_network
 from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import NetworkConfig
-from omnidc.training.networks import build_network, export, freeze, initialize
+from omnidc.training.networks import build_network, export, freeze, initialize, set_iterations
 
 SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
 
@@ -78,3 +78,14 @@ def test_frozen_parameters_are_not_trained_and_unknown_ones_are_refused() -> Non
     assert all(name.startswith(("trunk.encoder.stem", "trunk.encoder.blocks.0.")) for name in still)
     with pytest.raises(ConfigError, match="no parameter that begins with 'nothing'"):
         freeze(network, ["nothing"])
+
+
+def test_iterations_of_a_phase_leave_the_network_of_users_alone() -> None:
+    network, original = (build_network(NetworkConfig("compact", SMALL)) for _ in range(2))
+    set_iterations(network, 3, original)
+    assert (network.config.iterations, original.config.iterations) == (3, 16)
+    set_iterations(network, 0, original)
+    assert network.config.iterations == 16
+    tiny = build_network(NetworkConfig("tiny:TinyNetwork"))
+    with pytest.raises(ConfigError, match=r"network\.iterations"):
+        set_iterations(tiny, 3, tiny)
