@@ -153,30 +153,24 @@ def make_optional(model: Any, outputs: Sequence[str], flag: str) -> None:
     graph = model.graph
     kept = _needed(graph, [value.name for value in graph.output if value.name not in outputs])
     moved = [node for node in graph.node if not kept.intersection(node.output)]
-    inner = [f"{flag}/{name}" for name in outputs]
+    inner = {name: f"{flag}/{name}" for name in outputs}
     for node in moved:
-        for k, name in enumerate(node.output):
-            if name in outputs:
-                node.output[k] = f"{flag}/{name}"
-    for node in moved:
-        for k, name in enumerate(node.input):
-            if name in outputs:
-                node.input[k] = f"{flag}/{name}"
+        node.input[:] = [inner.get(name, name) for name in node.input]
+        node.output[:] = [inner.get(name, name) for name in node.output]
     empty = numpy_helper.from_array(np.zeros((0, 0, 0, 0), np.float32))
-    nothing = [helper.make_node("Constant", [], [f"no {name}"], value=empty) for name in inner]
-    branches = [
-        helper.make_graph(
-            nodes, label, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ends]
-        )
-        for nodes, label, ends in (
-            (moved, "whole", inner),
-            (nothing, "nothing", [f"no {name}" for name in inner]),
-        )
-    ]
+    nothing = [helper.make_node("Constant", [], [f"no {name}"], value=empty) for name in inner.values()]
+
+    def branch(label: str, nodes: Sequence[Any], names: Sequence[str]) -> Any:
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+        return helper.make_graph(nodes, label, [], results)
+
+    branches = {
+        "then_branch": branch("whole", moved, list(inner.values())),
+        "else_branch": branch("nothing", nothing, [f"no {name}" for name in inner.values()]),
+    }
     for node in moved:
         graph.node.remove(node)
-    branch = helper.make_node("If", [flag], list(outputs), name=flag, then_branch=branches[0], else_branch=branches[1])
-    graph.node.append(branch)
+    graph.node.append(helper.make_node("If", [flag], list(outputs), name=flag, **branches))
     graph.input.append(helper.make_tensor_value_info(flag, TensorProto.BOOL, []))
     graph.initializer.append(helper.make_tensor(flag, TensorProto.BOOL, [], [True]))
 

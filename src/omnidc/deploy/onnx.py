@@ -36,6 +36,16 @@ TOLERANCE, MIN_EQUAL = 1e-3, 0.999  # relative difference from torch, and the sh
 OBSERVED = ((2, 61, 277), (3, 309, 90), (1, 530, 101), (1, 96, 837))
 
 
+# Names of height and width, where they are not those of the image
+SIZES: dict[str, tuple[str, ...]] = {
+    "residual": (),
+    "median": (),
+    "features": ("cell_rows", "cell_columns"),
+    "maps": ("padded_height", "padded_width"),
+    "judged": ("padded_height", "padded_width"),
+}
+
+
 @dataclass(frozen=True)
 class ExportReport:
     """What came out."""
@@ -114,12 +124,11 @@ def export_network(
 
 
 def _trace(network: nn.Module, size: tuple[int, int], outputs: list[str], is_fixed: bool) -> Any:
-    axes = {0: "batch"} if is_fixed else {0: "batch", 2: "height", 3: "width"}
-    named = {name: {0: "batch"} if name in ("residual", "median") else axes for name in (*INPUTS, *outputs)}
-    inner = {0: "batch"} if is_fixed else {0: "batch", 2: "cell_rows", 3: "cell_columns"}
-    padded = {0: "batch"} if is_fixed else {0: "batch", 2: "padded_height", 3: "padded_width"}
-    named |= {name: dict(sizes) for name, sizes in (("features", inner), ("maps", padded), ("judged", padded))}
-    named = {name: named[name] for name in (*INPUTS, *outputs)}
+    def free_axes(name: str) -> dict[int, str]:
+        sizes = () if is_fixed else SIZES.get(name, ("height", "width"))
+        return {0: "batch", **dict(zip((2, 3), sizes))}
+
+    named = {name: free_axes(name) for name in (*INPUTS, *outputs)}
     example = _example(2, *size)
     with torch.no_grad(), warnings.catch_warnings(), ShortForms():
         # The exporter warns of its own internals; `_check` compares the result with torch.
