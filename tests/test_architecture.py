@@ -32,7 +32,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "sensors": ("errors frame geometry io lazy ros", "cv2 natsort numpy pycolmap rosbags scipy"),
     "deploy": (
         "errors frame geometry integrate io network pipeline sensors viz",
-        "cv2 fsspec huggingface_hub numpy onnx onnxruntime ray torch",
+        "cv2 fsspec huggingface_hub numpy onnx onnxruntime ray safetensors torch",
     ),
     "__init__": ("deploy errors lazy pipeline", ""),
     "datasets": ("errors frame io", "PIL cv2 numpy scipy"),

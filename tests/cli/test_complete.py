@@ -17,7 +17,6 @@ from PIL import Image
 import omnidc
 from omnidc.cli import main
 from omnidc.io.depth import read_depth
-from omnidc.network.checkpoint import BUNDLED
 
 EXAMPLES = Path(omnidc.__file__).parent / "examples"
 
@@ -378,7 +377,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
 def test_demo_runs_without_weights_and_says_so(
     cli: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BUNDLED, "compact", tmp_path / "none")
+    monkeypatch.setattr("omnidc.deploy.loading.WEIGHTS", tmp_path)
     run = cli("demo", model=None)
     assert run.code == 0, run.err
     assert "not installed" in run.err

@@ -377,6 +377,7 @@ def test_the_one_liner_loads_once_and_completes() -> None:
 
 
 def test_a_model_or_device_that_does_not_exist_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnidc.deploy.loading.WEIGHTS", tmp_path)
     monkeypatch.setitem(BUNDLED, "compact", tmp_path / "compact.safetensors")
     with pytest.raises(CheckpointError, match="missing"):
         omnidc.load("compact")

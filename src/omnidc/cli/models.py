@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from omnidc.pipeline import DepthCompleter
+    from omnidc.pipeline.base import BaseCompleter
 
 MODEL_HELP = '"compact" (bundled), "interpolate" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
-RUNTIME_HELP = '"auto" (onnx for .onnx files), "torch" or "onnx".'
+RUNTIME_HELP = '"auto" (onnx for .onnx files and on CPUs), "torch" or "onnx".'
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]
 
 RuntimeOption = Annotated[Literal["auto", "torch", "onnx"], typer.Option(help=RUNTIME_HELP)]
 
 
-def load_model(model: str | None, device: str, runtime: str = "auto") -> DepthCompleter:
+def load_model(model: str | None, device: str, runtime: str = "auto") -> BaseCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 
@@ -28,4 +28,4 @@ def load_model(model: str | None, device: str, runtime: str = "auto") -> DepthCo
             "(--model interpolate): smooth depth through the points, blind to the photograph.",
             err=True,
         )
-    return cast("DepthCompleter", load(name, device, runtime))  # an OnnxCompleter has the same calls
+    return load(name, device, runtime)

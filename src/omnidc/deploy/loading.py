@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,15 +14,26 @@ if TYPE_CHECKING:
     from omnidc.pipeline import DepthCompleter
 
 Runtime = Literal["auto", "torch", "onnx"]
+WEIGHTS = Path(__file__).parent.parent / "weights"
 
 
 def default_model() -> str:
     """Return "compact" where its weights are installed or torch is absent (`load` says so), else "interpolate"."""
-    if find_spec("torch") is None:
-        return "compact"
-    from omnidc.pipeline import default_model as with_torch
+    has_weights = (WEIGHTS / "compact.safetensors").is_file()
+    return "compact" if has_weights or find_spec("torch") is None else "interpolate"
 
-    return with_torch()
+
+def _uses_gpu(device: str) -> bool:
+    """True where torch would run on a GPU; torch, slow to import, is asked only where a driver is installed."""
+    if find_spec("torch") is None:
+        return False
+    if device != "auto":
+        return device != "cpu"
+    if find_library("cuda") is None and find_library("nvcuda") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def load(
@@ -32,7 +44,7 @@ def load(
     name_or_path: "compact" (bundled), "interpolate" (the integrator alone), a checkpoint, an .onnx file, or
         "hf://owner/name[@revision]".
     device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that the runtime knows.
-    runtime: "auto" takes onnxruntime for .onnx files and torch otherwise.
+    runtime: "auto" takes onnxruntime for .onnx files and, where there is no GPU, for the bundled model; else torch.
 
     >>> import numpy as np
     >>> import omnidc
@@ -47,24 +59,23 @@ def load(
     """
     if runtime not in ("auto", "torch", "onnx"):
         raise ConfigError(f'The runtime is "auto", "torch" or "onnx", not {runtime!r}.')
+    from omnidc.deploy.runtime import OnnxCompleter
+
     place = str(name_or_path)
     if place.startswith("hf://"):
         from omnidc.deploy.hub import download
 
         place = str(download(place, runtime))
     is_onnx = place.lower().endswith(".onnx")
-    if runtime == "onnx" and not is_onnx:
-        bundled = Path(__file__).parent.parent / "weights" / f"{place}.onnx"
-        if not bundled.is_file():
-            raise ConfigError(
-                f"{place} is no ONNX model: export it first with  omnidc export -m {place} -o model.onnx."
-            )
-        place, is_onnx = str(bundled), True
+    bundled = WEIGHTS / f"{place}.onnx"  # its weights are those of the checkpoint beside it
+    has_bundled = bundled.is_file() and bundled.with_suffix(".safetensors").is_file()
+    if runtime == "onnx" and not is_onnx and not has_bundled:
+        raise ConfigError(f"{place} is no ONNX model: export it first with  omnidc export -m {place} -o model.onnx.")
+    if not is_onnx and has_bundled and (runtime == "onnx" or (runtime == "auto" and not _uses_gpu(device))):
+        return OnnxCompleter(bundled, "cpu" if device == "auto" else device, name=place)
     if runtime == "torch" and is_onnx:
         raise ConfigError(f"{place} is an ONNX model, which torch does not run: leave out --runtime torch.")
     if is_onnx:
-        from omnidc.deploy.runtime import OnnxCompleter
-
         return OnnxCompleter(place, device)
     if find_spec("torch") is None:
         raise MissingExtraError("torch", "torch", f"The model {place}")

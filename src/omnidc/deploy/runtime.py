@@ -44,7 +44,9 @@ class Outputs:
 class OnnxCompleter(BaseCompleter):
     """Completes depth with an exported model; the same calls as `DepthCompleter`."""
 
-    def __init__(self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None, name: str = ""
+    ) -> None:
         try:
             import onnxruntime
         except ImportError as error:
@@ -68,7 +70,7 @@ class OnnxCompleter(BaseCompleter):
         metadata = self.session.get_modelmeta().custom_metadata_map
         self.info = ModelInfo.from_metadata(metadata, str(file))
         self._refine_at = functools.cache(lambda name: open_model(base64.b64decode(metadata[name])))
-        self.path, self.name = file, file.name
+        self.path, self.name = file, name or file.name
         given = {each.name: each.shape for each in self.session.get_inputs()}
         if set(given) != set(INPUTS):
             raise CheckpointError(

@@ -17,7 +17,7 @@ from omnidc.geometry.camera import scale_intrinsics
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.io.depth import CODECS, read_depth, write_depth
 from omnidc.io.images import SUFFIXES, read_image
-from omnidc.pipeline import DepthCompleter
+from omnidc.pipeline.base import BaseCompleter
 from omnidc.sensors.colmap import PLACED_SHARE, ColmapModel
 from omnidc.splatting.camera import Camera
 from omnidc.splatting.start import ColoredPoints
@@ -85,7 +85,7 @@ def bare_view(frame: Frame) -> SplatView:
 
 def supervise(
     frames: Iterable[Frame],
-    source: DepthCompleter | Path | str,  # a completer, a folder of depth maps, "linear", "sparse" or "none"
+    source: BaseCompleter | Path | str,  # a completer, a folder of depth maps, "linear", "sparse" or "none"
     cache: Path | None = None,  # folder for depth that is completed
     reuse: bool = False,  # take from `cache` what is there
     progress: Callable[[str], None] = lambda name: None,
@@ -101,7 +101,7 @@ def supervise(
             assert depth is not None
             _check_unit(depth, frame, source)
             view = replace(view, depth=depth)
-        elif isinstance(source, DepthCompleter):
+        elif isinstance(source, BaseCompleter):
             if enough:
                 view = _completed(view, frame, source, cache, reuse)
         elif source == "linear":
@@ -131,7 +131,7 @@ def _check_unit(depth: DepthMap, frame: Frame, folder: Path) -> None:
         )
 
 
-def _completed(view: SplatView, frame: Frame, completer: DepthCompleter, cache: Path | None, reuse: bool) -> SplatView:
+def _completed(view: SplatView, frame: Frame, completer: BaseCompleter, cache: Path | None, reuse: bool) -> SplatView:
     if cache is None:
         result = completer.complete(frame)
         return replace(view, depth=result.depth, uncertainty=result.uncertainty)

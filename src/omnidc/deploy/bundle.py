@@ -1,0 +1,80 @@
+"""The bundled ONNX model: a graph whose weights are those of the checkpoint beside it.
+
+    python -m omnidc.deploy.bundle
+
+writes weights/compact.onnx anew; run it after every change of weights/compact.safetensors. ONNX permits tensors that
+lie in another file, at an offset; a safetensors file holds them as ONNX wants them. So the weights are there once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from omnidc.deploy.onnx import export_network
+from omnidc.io.files import atomic_path
+from omnidc.network.checkpoint import BUNDLED, load_network
+
+SMALLEST = 1024  # bytes of a tensor that is worth a reference
+NETWORK = "network."  # prefix of the exporter: `CompactExport` calls its part so
+
+
+def share_weights(
+    model: Any,  # ModelProto, changed in place
+    weights: Path,  # safetensors file; the model must be written beside it
+) -> int:
+    """Replace tensors that equal those of a checkpoint by references into it; return the bytes that this saves."""
+    from onnx import TensorProto, numpy_helper
+    from safetensors import safe_open
+
+    places = _places(weights)
+    saved = 0
+    with safe_open(weights, framework="np") as file:
+        for tensor in model.graph.initializer:
+            name = tensor.name.removeprefix(NETWORK)
+            if name not in places or numpy_helper.to_array(tensor).tobytes() != file.get_tensor(name).tobytes():
+                continue
+            first, last = places[name]
+            if last - first < SMALLEST:
+                continue
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", weights.name), ("offset", first), ("length", last - first)):
+                tensor.external_data.add(key=key, value=str(value))
+            saved += last - first
+    return saved
+
+
+def _places(weights: Path) -> dict[str, tuple[int, int]]:
+    """First byte and end of each float32 tensor of a safetensors file."""
+    import json
+
+    with weights.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+    return {
+        name: (8 + size + entry["data_offsets"][0], 8 + size + entry["data_offsets"][1])
+        for name, entry in header.items()
+        if name != "__metadata__" and entry["dtype"] == "F32"
+    }
+
+
+def write_bundled(weights: Path = BUNDLED["compact"]) -> Path:
+    """Export a checkpoint to an ONNX model beside it that shares its weights; return its path."""
+    import onnx
+
+    path = weights.with_suffix(".onnx")
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole.onnx"
+        export_network(load_network(weights), whole, report=print)
+        model = onnx.load(str(whole))
+    saved = share_weights(model, weights)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, and {saved / 1e6:.1f} MB in {weights.name}")
+    return path
+
+
+if __name__ == "__main__":
+    write_bundled()
