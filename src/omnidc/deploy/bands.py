@@ -19,8 +19,20 @@ FloatMap = npt.NDArray[np.float32]
 BAND_PIXELS, MIN_ROWS = 50_000, 32
 
 
+class Arrays:
+    """Base of the records whose fields are inputs or outputs of a graph."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the fields, in their order."""
+        return tuple(each.name for each in fields(cls))  # type: ignore[arg-type]
+
+    def by_name(self) -> dict[str, Array]:
+        return {name: getattr(self, name) for name in self.names()}
+
+
 @dataclass(frozen=True)
-class Band:
+class Band(Arrays):
     """Inputs of the graph, for the rows of a band and those around it that the propagation reads."""
 
     features: FloatMap  # [1, C, m, n]
@@ -31,13 +43,9 @@ class Band:
     median: FloatMap  # [1, 1, 1, 1]
     keep_input: npt.NDArray[np.bool_]  # [1, 1, 1, 1]
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls))
-
 
 @dataclass(frozen=True)
-class Resampled:
+class Resampled(Arrays):
     """Further inputs where the output has another size: pixel = (1 − t) first + t second, along rows and columns."""
 
     above: npt.NDArray[np.int64]  # [R], rows of `Band.maps`
@@ -47,13 +55,9 @@ class Resampled:
     right: npt.NDArray[np.int64]
     across: FloatMap  # [W], t
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls))
-
 
 @dataclass(frozen=True)
-class SolvedMaps:
+class SolvedMaps(Arrays):
     """Outputs of stages 1 to 3 for one image, at the padded working size."""
 
     features: FloatMap  # [1, C, h / 2, w / 2]
@@ -61,13 +65,9 @@ class SolvedMaps:
     judged: FloatMap  # [1, 2, h, w]
     median: FloatMap  # [1, 1, 1, 1]
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls))
-
 
 @dataclass(frozen=True)
-class Refined:
+class Refined(Arrays):
     """Outputs of stage 4, [H, W] each."""
 
     depth: FloatMap
@@ -95,8 +95,8 @@ def refine_in_bands(
         first, last = max(0, top - halo), min(height, bottom + halo)
         inputs = _inputs(solved, size, image, sparse, keep_input, first, last)
         inner = slice(top - first, bottom - first)
-        for part, values in zip(fields(result), run(inputs)):
-            getattr(result, part.name)[top:bottom] = values[0, 0, inner]
+        for whole, values in zip(result.by_name().values(), run(inputs)):
+            whole[top:bottom] = values[0, 0, inner]
     return result
 
 
@@ -110,10 +110,13 @@ def _inputs(
     last: int,
 ) -> dict[str, Array]:
     """Inputs of the graph for rows first … last − 1."""
-    is_resampled = size != sparse.shape
-    down = _between(first, last, size[0], sparse.shape[0])
-    across = _between(0, sparse.shape[1], size[1], sparse.shape[1])
-    low, high = (int(down[0][0]), int(down[1][-1]) + 1) if is_resampled else (first, last)
+    low, high, resampled = first, last, None
+    if size != sparse.shape:
+        above, below, down = _between(first, last, size[0], sparse.shape[0])
+        low, high = int(above[0]), int(below[-1]) + 1
+        start = low // 2 * 2  # the first row of `Band.maps`
+        across = _between(0, sparse.shape[1], size[1], sparse.shape[1])
+        resampled = Resampled(above - start, below - start, down, *across)
     cells = slice(low // 2, (high + 1) // 2)
     band = Band(
         features=solved.features[:, :, cells],
@@ -124,12 +127,7 @@ def _inputs(
         median=solved.median,
         keep_input=np.full((1, 1, 1, 1), keep_input),
     )
-    inputs: dict[str, Array] = {each.name: getattr(band, each.name) for each in fields(band)}
-    if is_resampled:
-        start = 2 * cells.start
-        resampled = Resampled(down[0] - start, down[1] - start, down[2], *across)
-        inputs |= {each.name: getattr(resampled, each.name) for each in fields(resampled)}
-    return inputs
+    return band.by_name() if resampled is None else {**band.by_name(), **resampled.by_name()}
 
 
 def _between(

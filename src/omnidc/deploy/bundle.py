@@ -8,6 +8,7 @@ lie in another file, at an offset; a safetensors file holds them as ONNX wants t
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,6 @@ def share_weights(
             if name not in places or numpy_helper.to_array(tensor).tobytes() != file.get_tensor(name).tobytes():
                 continue
             first, last = places[name]
-            if last - first < SMALLEST:
-                continue
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL
             for key, value in (("location", weights.name), ("offset", first), ("length", last - first)):
@@ -47,17 +46,17 @@ def share_weights(
 
 
 def _places(weights: Path) -> dict[str, tuple[int, int]]:
-    """First byte and end of each float32 tensor of a safetensors file."""
-    import json
-
+    """First byte and end of each larger float32 tensor of a safetensors file."""
     with weights.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
-    return {
-        name: (8 + size + entry["data_offsets"][0], 8 + size + entry["data_offsets"][1])
-        for name, entry in header.items()
-        if name != "__metadata__" and entry["dtype"] == "F32"
-    }
+    del header["__metadata__"]
+    places = {}
+    for name, entry in header.items():
+        first, last = (8 + size + offset for offset in entry["data_offsets"])
+        if entry["dtype"] == "F32" and last - first >= SMALLEST:
+            places[name] = (first, last)
+    return places
 
 
 def write_bundled(weights: Path = BUNDLED["compact"]) -> Path:

@@ -6,7 +6,7 @@ import base64
 import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from omnidc.pipeline.maps import FloatMap, Maps, working_size
 from omnidc.pipeline.options import CompleteOptions
 
 FADE_SIGMA = 2.0  # pixels over which `pass_through` fades residuals out
-REFINED = [each.name for each in fields(Refined)]
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
 
 
@@ -143,7 +142,7 @@ class OnnxCompleter(BaseCompleter):
         *solved, residual = self._run_session(names, image, points, {WHOLE: np.array(False)})
         session = self._refine_at(BAND_GRAPHS[0] if size == sparse.shape else BAND_GRAPHS[1])
         out = refine_in_bands(
-            lambda inputs: session.run(REFINED, inputs),
+            lambda inputs: session.run(Refined.names(), inputs),
             SolvedMaps(*solved),
             size,
             frame.image,

@@ -66,7 +66,7 @@ class CompactConfig:
 
     @property
     def levels(self) -> int:
-        """Halvings of the solver's grid, which `SIZE_DIVISOR` / cell divides."""
+        """How often the solver's grid is halved: its sides are multiples of `SIZE_DIVISOR` / cell."""
         return (SIZE_DIVISOR // self.cell).bit_length() - 1
 
     def to_dict(self) -> dict[str, Any]:
