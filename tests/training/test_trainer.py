@@ -409,6 +409,11 @@ def test_phases_resume_to_the_same_losses(shard: Path, tmp_path: Path) -> None:
     same_weights(tmp_path / "parts" / "last.safetensors", tmp_path / "whole" / "last.safetensors")
 
 
+def test_phases_with_equal_settings_follow_each_other(shard: Path, tmp_path: Path) -> None:
+    config = tiny_config(shard, "schedule.steps=4", phase=[{"share": 0.5}, {"share": 0.1}, {"share": 0.4}])
+    assert train(config, tmp_path / "run", quiet=True).step == 4
+
+
 def test_working_size_reaches_the_network(shard: Path, tmp_path: Path) -> None:
     sizes: list[Any] = []
 

@@ -134,12 +134,13 @@ class Trainer:
                     f"whose sizes are multiples of {multiple}."
                 )
 
-    def _enter_phase(self) -> None:
-        """Take the settings of the phase that the present step belongs to."""
+    def _enter_phase(self) -> int:
+        """Take the settings of the phase that the present step belongs to; return the step after its last."""
         number = min(bisect.bisect_right(self._phase_ends, self.step), len(self.phases) - 1)
         if self.stepper.module is None or self.phases[number] is not self.config:
             self.config = self.phases[number]
             self.stepper.configure(self.config)
+        return self._phase_ends[number]
 
     # ------------------------------------------------------------------------------------------------------- state
 
@@ -196,7 +197,7 @@ class Trainer:
         if self.data.train is None:
             self.data.begin_epoch(self.folder)
         self.frames = {source.name: len(source) for source in self.data.train or ()}
-        self._enter_phase()
+        phase_end = self._enter_phase()
         config, position = self.config, self.position
         order = epoch_order(
             self.sources,
@@ -217,7 +218,7 @@ class Trainer:
             sizes=config.data.sizes,
             working_sizes=config.data.working_sizes,
             working_share=config.data.working_share,
-            stop=self._phase_ends[self.phases.index(config)],
+            stop=phase_end,
         )
         if sampler.steps == 0:
             raise ConfigError(
