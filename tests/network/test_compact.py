@@ -116,7 +116,7 @@ def test_forward_gradients_equal_finite_differences() -> None:
     image, sparse = (value.double() for value in scene(32, 32, points=0.1))
     # One of each kind of layer, and all single numbers: every tensor costs two passes.
     kinds = ("screen.layer1.weight", "fuse2.weight", "block8.conv1.weight", "bottleneck.0.qkv.weight", "up4.gain")
-    kinds += ("gradient_heads.0.1.weight", "gradient_heads.3.3.bias", "refine2.weight", "half_head.weight")
+    kinds += ("gradient_heads.0.1.weight", "gradient_heads.3.3.bias", "refine2.0.weight", "half_head.weight")
     kinds += ("full_head.weight",)
     parameters = [p for name, p in network.named_parameters() if name.endswith(kinds) or p.ndim == 0]
     assert len(parameters) == len(kinds) + 5

@@ -7,7 +7,8 @@
 
 Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that a shallow scene looks
 to the network like a deep one. Gradients are corrections: a learned gate adds the slope of the first guess, so that
-where the image is uninformative the result is plain interpolation.
+where the image is uninformative the result is plain interpolation. Measurements count at their pixel, not in the middle
+of their cell (`omnidc.network.cells`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from torch import Tensor, nn
 
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.integrate.energy import add_pairs, differences, join_edges, pool
+from omnidc.integrate.energy import differences, join_edges, pool
+from omnidc.network.cells import Cells, central_slope, edge_slope
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
-from omnidc.network.prefill import Prefill, prefill, upsample2x
+from omnidc.network.prefill import PRIOR, Prefill, prefill, spread_residual, upsample2x
 from omnidc.network.refine import pixel_color_distance, propagate
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
@@ -38,6 +40,9 @@ DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurement
 WEIGHT_SLOPE, WEIGHT_LOGIT = 3.0, 3.2  # half of the full weight at a confidence of 0.96, a thousandth at 0.7
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
 ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
+CORRECTION_LOGIT = -2.0  # of the share of the spread residuals that is added before the propagation at the start
+LOCAL_STEP = 0.05  # of log depth: a clear difference between cells of 2 × 2 pixels
+LOCAL_CHANNELS = 5
 SKY_STEPS = 2
 SIZE_DIVISOR = 32
 BAND_PIXELS, MIN_BAND_ROWS = 50_000, 32  # of refinement at inference: a band's nine affinities stay in the cache
@@ -95,9 +100,16 @@ class CompactNetwork(DepthNetwork):
         finest = 0 if config.cell == 2 else 1
         widths = config.channels[finest : finest + config.resolutions]
         self.gradient_heads = nn.ModuleList(_head(c, max(16, c // 2), gradient) for c in widths)
-        self.refine2 = nn.Conv2d(c2, c2, 3, padding=1)
-        # log Laplace scale (5 % at first), sky logit, and of the propagation at half size the pull and the guide
-        self.half_head = _last(c2, (math.log(0.05), -3.0, ANCHOR_LOGIT, *[0.0] * 4, CENTER_LOGIT, *[0.0] * 4))
+        self.refine2 = nn.Sequential(
+            nn.Conv2d(c2 + LOCAL_CHANNELS, c2, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(c2, c2, 3, padding=1),
+            nn.ReLU(inplace=True),
+        )
+        # log Laplace scale (5 % at first), sky logit, share of the residuals, and of the propagation at half size the
+        # pull and the guide
+        first = (math.log(0.05), -3.0, CORRECTION_LOGIT, ANCHOR_LOGIT)
+        self.half_head = _last(c2, (*first, *[0.0] * 4, CENTER_LOGIT, *[0.0] * 4))
         # The same of the propagation at full size, for the four pixels of a cell
         self.full_head = _last(c2, (*[ANCHOR_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
@@ -136,12 +148,11 @@ class CompactNetwork(DepthNetwork):
         guess = prefill(measured, weight)
         features = self.trunk(image, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights = self._gradients(features, guess, norm)
-        log_depth, info = self._integrate(gradients, edge_weights, measured, weight, guess)
-        x2 = F.relu(self.refine2(F.relu(features[0])))
+        log_depth, info = self._integrate(gradients, edge_weights, guess)
+        x2, half = self._refine_half(features[0], log_depth, guess.levels[0], weight)
         fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
         judged = torch.cat([confidence, weight], dim=1)
-        maps = upsample2x(self._half_maps(x2, log_depth, measured, weight))
-        return Solved(fields, judged, log_depth, info, x2, maps)
+        return Solved(fields, judged, log_depth, info, x2, upsample2x(half))
 
     def _refine(
         self,
@@ -250,18 +261,14 @@ class CompactNetwork(DepthNetwork):
         self,
         gradients: tuple[Tensor, ...],
         weights: tuple[Tensor, ...],
-        measured: Tensor,  # [B, 1, H, W], log depth / median, 0 where there is none
-        weight: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is none
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
-        """Measurements of a cell enter as their weighted mean, with the sum of their weights."""
-        sums = torch.cat([weight, weight * measured], dim=1)
-        for _ in range(self.config.cell // 2):
-            sums = add_pairs(add_pairs(sums, -2), -1)
-        total, product = sums.chunk(2, dim=1)
-        mean = product / (total + 1e-6)
-        start = guess.log_depth if self.config.cell == 2 else pool(guess.log_depth, 1)
-        return self._solve(gradients, mean, total, weights, start.detach())
+        """Measurements of a cell enter as the mean of what they say of its middle, with the sum of their weights."""
+        level = self.config.cell // 2 - 1
+        cells = guess.levels[level]
+        zero = torch.zeros_like(cells.weight)
+        mean = cells.residual(zero, edge_slope(gradients[0], weights[0])) / (cells.weight + 1e-6)
+        return self._solve(gradients, mean, cells.weight, weights, pool(guess.log_depth, level).detach())
 
     def _solve(
         self,
@@ -284,20 +291,29 @@ class CompactNetwork(DepthNetwork):
             levels=self.config.levels,
         )
 
-    def _half_maps(
+    def _refine_half(
         self,
-        x2: Tensor,  # [B, C, H / 2, W / 2]
+        features: Tensor,  # [B, C, H / 2, W / 2]
         log_depth: Tensor,  # [B, 1, h, w]
-        measured: Tensor,  # [B, 1, H, W], log depth / median
-        weight: Tensor,  # [B, 1, H, W]
-    ) -> Tensor:  # [B, 3, H / 2, W / 2]
-        """Propagated log depth, log Laplace scale, sky logit."""
-        maps, pull, guide = self.half_head(x2).split((2, 1, 9), dim=1)
+        cells: Cells,  # of 2 × 2 pixels
+        weight: Tensor,  # [B, 1, H, W], of the measurements
+    ) -> tuple[Tensor, Tensor]:
+        """Features that know the solution and its residuals; refined log depth, log Laplace scale and sky logit."""
         half = log_depth if self.config.cell == 2 else upsample2x(log_depth)
-        mean = F.avg_pool2d(weight * measured, 2) / (F.avg_pool2d(weight, 2) + 1e-6)
+        slope = central_slope(half)
+        residual = cells.residual(half, slope)
+        mean = residual / (cells.weight + 1e-6)
+        correction = spread_residual(cells.weight, residual)
+        present = cells.weight / (cells.weight + PRIOR)
+        local = torch.cat([slope, present * mean, correction], dim=1)
+        local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)
+        x2 = self.refine2(torch.cat([F.relu(features), local], dim=1))
+        maps, share, pull, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
         anchor = F.max_pool2d(weight, 2) * torch.sigmoid(pull)
-        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, mean, anchor)
-        return torch.cat([half, maps], dim=1)
+        measured = half + mean
+        half = torch.addcmul(half, torch.sigmoid(share), correction)
+        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, anchor)
+        return x2, torch.cat([half, maps], dim=1)
 
 
 @dataclass(frozen=True)
@@ -314,8 +330,10 @@ class Solved:
 
 def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
     """The guess in standard deviations of the scene."""
-    sums = tuple((n, s / norm.log_std) for n, s in guess.sums)
-    return Prefill(guess.log_depth / norm.log_std, guess.density, sums)
+    levels = tuple(
+        Cells(torch.cat([one.weight, one.log_depth / norm.log_std], dim=1), one.offset) for one in guess.levels
+    )
+    return Prefill(guess.log_depth / norm.log_std, guess.density, levels)
 
 
 def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:

@@ -6,22 +6,24 @@ spread over the cells between them by a few steps of normalized diffusion,
 
     u_l = up(u_{l+1}) + diffuse(t (o − up(u_{l+1}))) / diffuse(t),   t = n / (n + PRIOR),
 
-n being the confidence in a cell and o the mean of its measurements. A single fine level would be flat away from
-measurements; the coarser ones keep the slope at large scale.
+n being the confidence in a cell and o the mean of its measurements, each at its place in the cell (`cells`). A single
+fine level would be flat away from measurements; the coarser ones keep the slope at large scale.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnidc.integrate.energy import add_pairs
+from omnidc.network.cells import Cells, central_slope, pixel_cells
 
 LEVELS = 8  # from cells of 2 pixels to cells of 256
 DENSE_LEVELS = 5  # of these, the finest that `density` counts
+RESIDUAL_LEVELS = 4  # of `spread_residual`
 PRIOR = 0.1  # measurements that the coarser guess counts for
 STEPS, FINEST_STEPS = 4, 2  # of the diffusion; the finest level has the most cells and the shortest gaps
 FADE = 0.03  # diffused weight at which half of a residual is applied
@@ -33,7 +35,7 @@ class Prefill:
 
     log_depth: Tensor  # [B, 1, h, w], dense
     density: Tensor  # [B, 1, h, w] in [0, 1], share of the levels up to 1/32 whose cell here has measurements
-    sums: tuple[tuple[Tensor, Tensor], ...]  # per level from 1/2 to 1/32: Σ confidence, Σ confidence · log depth
+    levels: tuple[Cells, ...]  # the measurements in cells of 1/2, 1/4, … 1/32
 
 
 def prefill(
@@ -42,28 +44,59 @@ def prefill(
 ) -> Prefill:
     """Fill cells of 2 × 2 pixels. Without any measurement: 0."""
     height, width = log_depth.shape[-2:]
-    sums = torch.cat([confidence, confidence * log_depth], dim=1)
-    sums = F.pad(sums, (0, -width % 2**LEVELS, 0, -height % 2**LEVELS))
-    levels = []
-    for _ in range(LEVELS):
-        sums = add_pairs(add_pairs(sums, -2), -1)
-        levels.append(sums)
-    total = levels[-1].sum((2, 3), keepdim=True)
-    filled = (total[:, 1:] / (total[:, :1] + 1e-6)).expand_as(levels[-1][:, 1:])
-    density = torch.zeros_like(filled)
-    for level in range(LEVELS - 1, -1, -1):
-        n, s = levels[level].chunk(2, dim=1)
-        if level < LEVELS - 1:
-            filled = upsample2x(filled)
-            density = F.interpolate(density, scale_factor=2, mode="nearest")
-        t = n / (n + PRIOR)
-        filled = filled + _diffuse((s - n * filled) / (n + PRIOR), t, STEPS if level else FINEST_STEPS)
-        if level < DENSE_LEVELS:
-            density = density + t / DENSE_LEVELS
+    cells = pixel_cells(log_depth, confidence)
+    cells = Cells(F.pad(cells.sums, (0, -width % 2**LEVELS, 0, -height % 2**LEVELS)), None)
+    levels = _pull(cells.coarser(), LEVELS)
+    total = levels[-1].sums.sum((2, 3), keepdim=True)
+    start = (total[:, 1:] / (total[:, :1] + 1e-6)).expand_as(levels[-1].weight)
+    filled = _push(levels, start)
     rows, columns = height // 2, width // 2
-    cropped = [one[..., : rows // 2**k, : columns // 2**k] for k, one in enumerate(levels[:DENSE_LEVELS])]
-    sums_of_levels = tuple((one[:, :1], one[:, 1:]) for one in cropped)
-    return Prefill(filled[..., :rows, :columns], density[..., :rows, :columns], sums_of_levels)
+    cropped = tuple(one.crop(rows >> k, columns >> k) for k, one in enumerate(levels[:DENSE_LEVELS]))
+    return Prefill(filled[..., :rows, :columns], _density(cropped), cropped)
+
+
+def spread_residual(
+    weight: Tensor,  # [B, 1, h, w] ≥ 0; h and w multiples of 8
+    residual: Tensor,  # [B, 1, h, w], weight times the residual of a cell's measurements
+) -> Tensor:  # [B, 1, h, w]
+    """Residuals in the cells between measurements, by the same pyramid; 0 where none is near."""
+    levels = _pull(Cells(torch.cat([weight, residual], dim=1), None), RESIDUAL_LEVELS)
+    return _push([Cells(one.sums, None) for one in levels], torch.zeros_like(levels[-1].weight))
+
+
+def _pull(cells: Cells, count: int) -> list[Cells]:
+    """`cells` and coarser ones, `count` levels in all."""
+    levels = [cells]
+    while len(levels) < count:
+        levels.append(levels[-1].coarser())
+    return levels
+
+
+def _push(
+    levels: Sequence[Cells],  # finest first
+    start: Tensor,  # [B, 1, h, w] of the coarsest level, constant
+) -> Tensor:  # [B, 1, h, w] of the finest level
+    filled = start
+    for level in range(len(levels) - 1, -1, -1):
+        cells, slope = levels[level], None
+        if level < len(levels) - 1:
+            filled = upsample2x(filled)
+            slope = None if cells.offset is None else central_slope(filled)
+        known = cells.weight + PRIOR
+        steps = STEPS if level else FINEST_STEPS
+        filled = filled + _diffuse(cells.residual(filled, slope) / known, cells.weight / known, steps)
+    return filled
+
+
+def _density(levels: Sequence[Cells]) -> Tensor:  # → [B, 1, h, w] of the finest level
+    """Mean over the levels of t."""
+    density = torch.zeros_like(levels[-1].weight)
+    for level in range(len(levels) - 1, -1, -1):
+        if level < len(levels) - 1:
+            density = F.interpolate(density, scale_factor=2, mode="nearest")
+        weight = levels[level].weight
+        density = density + weight / (weight + PRIOR) / len(levels)
+    return density
 
 
 def _diffuse(

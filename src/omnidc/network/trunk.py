@@ -98,7 +98,7 @@ class Trunk(nn.Module):
         color = [level / std for level, std in zip(self.encoder(normalize_imagenet(image)), ENCODER_STD, strict=True)]
         measured = F.pixel_unshuffle(torch.cat([confidence * z, confidence], dim=1), 2)
         prior = log_std.log().expand_as(guess.density)
-        stats = [sparse_stats(n, s) for n, s in guess.sums[1:]]
+        stats = [sparse_stats(cells.weight, cells.log_depth) for cells in guess.levels[1:]]
 
         x2 = self.fuse2(torch.cat([color[0], measured, guess.log_depth, guess.density, prior], dim=1))
         x4 = self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1))
