@@ -14,6 +14,7 @@ of their cell (`omnidc.network.cells`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
 from omnidc.network.prefill import PRIOR, Prefill, prefill, spread_residual, upsample2x
-from omnidc.network.refine import pixel_color_distance, propagate
+from omnidc.network.refine import bilinear_logits, convex_upsample2x, pixel_color_distance, propagate
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.tracing import is_traced, may_split
@@ -59,7 +60,7 @@ class CompactConfig:
     attention_blocks: int = 2
     heads: int = 6
     half_steps: int = 2  # of the propagation at half size
-    propagation_steps: int = 4  # at full size
+    propagation_steps: int = 2  # at full size
     iterations: int = 16  # of the solver; a phase of a training may take another number
     max_side: int = 960  # pixels; larger images are computed at this size unless asked otherwise
 
@@ -100,6 +101,9 @@ class CompactNetwork(DepthNetwork):
         finest = 0 if config.cell == 2 else 1
         widths = config.channels[finest : finest + config.resolutions]
         self.gradient_heads = nn.ModuleList(_head(c, max(16, c // 2), gradient) for c in widths)
+        # Logits of the convex upsampling from the integrator's grid to half size and from there to full size
+        self.upsample4 = _last(config.channels[1], bilinear_logits()) if config.cell == 4 else None
+        self.upsample2 = _last(c2, bilinear_logits())
         self.refine2 = nn.Sequential(
             nn.Conv2d(c2 + LOCAL_CHANNELS, c2, 3, padding=1),
             nn.ReLU(inplace=True),
@@ -149,10 +153,14 @@ class CompactNetwork(DepthNetwork):
         features = self.trunk(image, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights = self._gradients(features, guess, norm)
         log_depth, info = self._integrate(gradients, edge_weights, guess)
-        x2, half = self._refine_half(features[0], log_depth, guess.levels[0], weight)
+        start = (
+            log_depth if self.upsample4 is None else convex_upsample2x(log_depth, self.upsample4(F.relu(features[1])))
+        )
+        x2, half, maps = self._refine_half(features[0], start, guess.levels[0], weight)
         fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
         judged = torch.cat([confidence, weight], dim=1)
-        return Solved(fields, judged, log_depth, info, x2, upsample2x(half))
+        full = convex_upsample2x(half, self.upsample2(x2))
+        return Solved(fields, judged, log_depth, info, x2, torch.cat([full, upsample2x(maps)], dim=1))
 
     def _refine(
         self,
@@ -294,12 +302,11 @@ class CompactNetwork(DepthNetwork):
     def _refine_half(
         self,
         features: Tensor,  # [B, C, H / 2, W / 2]
-        log_depth: Tensor,  # [B, 1, h, w]
+        half: Tensor,  # [B, 1, H / 2, W / 2], log depth
         cells: Cells,  # of 2 × 2 pixels
         weight: Tensor,  # [B, 1, H, W], of the measurements
-    ) -> tuple[Tensor, Tensor]:
-        """Features that know the solution and its residuals; refined log depth, log Laplace scale and sky logit."""
-        half = log_depth if self.config.cell == 2 else upsample2x(log_depth)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Features that know the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
         slope = central_slope(half)
         residual = cells.residual(half, slope)
         mean = residual / (cells.weight + 1e-6)
@@ -313,7 +320,7 @@ class CompactNetwork(DepthNetwork):
         measured = half + mean
         half = torch.addcmul(half, torch.sigmoid(share), correction)
         half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, anchor)
-        return x2, torch.cat([half, maps], dim=1)
+        return x2, half, maps
 
 
 @dataclass(frozen=True)
@@ -341,7 +348,7 @@ def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
     return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias))
 
 
-def _last(inputs: int, bias: tuple[float, ...]) -> nn.Conv2d:
+def _last(inputs: int, bias: Sequence[float]) -> nn.Conv2d:
     """A 1 × 1 convolution that starts near `bias`."""
     layer = nn.Conv2d(inputs, len(bias), 1)
     if not layer.weight.is_meta:  # where torch would load its compiler for random numbers that a file replaces

@@ -1,7 +1,7 @@
 """Stage 4, refine: from the integrator's grid to the output size, guided by colors and measurements.
 
-At half and at full size: bilinear upsampling, then a few steps of anchored propagation (DySPN's idea, with a fixed
-neighborhood),
+At half and at full size: convex upsampling, each pixel a learned mean of the nine cells around it, so that a depth edge
+needs no slope, then a few steps of anchored propagation (DySPN's idea, with a fixed neighborhood),
 
     x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
 
@@ -11,6 +11,7 @@ c is the confidence of the measurement o.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch.autograd.function import once_differentiable
 
 NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
+UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
 
 
 def propagate(
@@ -74,6 +76,31 @@ class _Step(torch.autograd.Function):
         d_padded[..., 1] += d_padded[..., 0]
         d_padded[..., -2] += d_padded[..., -1]
         return d_padded[..., 1:-1, 1:-1], d_affinity
+
+
+def convex_upsample2x(
+    x: Tensor,  # [B, 1, h, w]
+    logits: Tensor,  # [B, 36, h, w], of the nine cells around a cell, for each of its four pixels
+) -> Tensor:  # [B, 1, 2 h, 2 w]
+    """Each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
+    batch, _, height, width = x.shape
+    weights = logits.reshape(batch, 9, 4, height, width).softmax(dim=1)
+    padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
+    out = torch.zeros_like(weights[:, 0])
+    for k, (y, x0) in enumerate(NEIGHBORHOOD):
+        out = torch.addcmul(out, weights[:, k], padded[..., y : y + height, x0 : x0 + width])
+    return F.pixel_shuffle(out, 2)
+
+
+def bilinear_logits() -> list[float]:
+    """The 36 logits with which `convex_upsample2x` is nearly bilinear."""
+    near = ((0.25, 0.75, 0.0), (0.0, 0.75, 0.25))  # of the cells before, at and after, for a cell's two pixels
+    return [
+        math.log(near[row][y] * near[column][x] + UNUSED)
+        for y, x in NEIGHBORHOOD
+        for row in range(2)
+        for column in range(2)
+    ]
 
 
 def pixel_color_distance(image: Tensor) -> Tensor:  # [B, 3, H, W] → [B, 9, H, W]
