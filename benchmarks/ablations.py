@@ -52,7 +52,7 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("resolutions", "R = 1"): {"network": {"options": {"resolutions": 1}}},
     ("integrator", "uniform edge weights"): {"network": {"options": {"edge_weights": False}}},
     ("input", "no first guess"): {"network": {"options": {"prefill": False}}},
-    ("upsampling", "without colours of single pixels"): {"network": {"options": {"detail": False}}},
+    ("upsampling", "without colors of single pixels"): {"network": {"options": {"detail": False}}},
     ("depth space", "log depth, not in units of relief"): {"network": {"options": {"relief": False}}},
     ("depth space", "losses in linear depth (the paper's)"): {"loss": {"weights": LINEAR_LOSSES, "relative": 0.0}},
     ("losses", "without gradient L1"): {"loss": {"weights": {"gradient_l1": 0.0}}},

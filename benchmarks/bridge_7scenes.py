@@ -3,7 +3,7 @@
     python benchmarks/bridge_7scenes.py DATA [--model compact] [--every 1] [--results docs/results/bridge_7scenes.json]
 
 DATA holds sparse/0 (COLMAP model), images/ and depth/ (frame-N.color.jpg, frame-N.depth.png). The sensor's depth is
-registered to colour and moved into COLMAP's undistorted images. SfM has no unit: one factor for the whole set, the
+registered to color and moved into COLMAP's undistorted images. SfM has no unit: one factor for the whole set, the
 median of SfM depth over sensor depth at the SfM points, brings both together. Prints the mean over images of
 REL = mean |depth − sensor| / sensor, for the completer and for linear interpolation of the same points.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/consistency.py [--ample SCENES…] [--sparse SCENES…]       # prints Markdown
 
-"average" is `consistent_depth.py`. "solved again" gives the neighbours' depth, where two of them agree with
+"average" is `consistent_depth.py`. "solved again" gives the neighbors' depth, where two of them agree with
 the view, to the network as further measurements on a grid of six pixels. Both change the errors of the training views'
 depth (mean and median relative error, RMSE) by the printed shares; the last rows are the median disagreement of views.
 """
@@ -25,7 +25,7 @@ from omnidc.interop.fusion import neighbors
 from omnidc.splatting.view import DepthMap, SplatView
 
 GRID = 6  # pixels between further measurements
-LEAST = 2  # neighbours that agree
+LEAST = 2  # neighbors that agree
 
 
 def completed(scene: Scene, sparse: list[DepthMap], completer: Any) -> list[SplatView]:
@@ -35,7 +35,7 @@ def completed(scene: Scene, sparse: list[DepthMap], completer: Any) -> list[Spla
 
 
 def further_measurements(views: list[SplatView], sparse: list[DepthMap]) -> list[DepthMap]:
-    """The points of each view and, on a grid, the mean depth of the neighbours that agree with it."""
+    """The points of each view and, on a grid, the mean depth of the neighbors that agree with it."""
     cameras, out = [view.camera for view in views], []
     for index, (view, points) in enumerate(zip(views, sparse)):
         assert view.depth is not None
@@ -65,7 +65,7 @@ def errors(views: list[SplatView], max_depth: float) -> list[float]:
 
 
 def disagreement(views: list[SplatView]) -> float:
-    """Median relative difference of each view to its neighbours, where less than 20 %: the same surface."""
+    """Median relative difference of each view to its neighbors, where less than 20 %: the same surface."""
     cameras, medians = [view.camera for view in views], []
     for index, view in enumerate(views):
         assert view.depth is not None

@@ -1,4 +1,4 @@
-"""Agreement of depth between views before training: each map is averaged with those of its neighbours.
+"""Agreement of depth between views before training: each map is averaged with those of its neighbors.
 
 Maps are completed one by one, so their errors differ from view to view. A splat cannot follow contradicting maps.
 """
@@ -18,13 +18,13 @@ from omnidc.splatting.view import DepthMap, SplatView
 
 NEIGHBORS = 4
 TOLERANCE = 0.1  # relative difference beyond which two views show different surfaces
-OCCLUSION_WINDOW = 3  # pixels; closes the gaps between reprojected neighbouring pixels
+OCCLUSION_WINDOW = 3  # pixels; closes the gaps between reprojected neighboring pixels
 
 
 def consistent_views(
     views: Sequence[SplatView], count: int = NEIGHBORS, tolerance: float = TOLERANCE
 ) -> list[SplatView]:
-    """Return the views with averaged depth: the mean of log depth over the view and the neighbours that agree with it.
+    """Return the views with averaged depth: the mean of log depth over the view and the neighbors that agree with it.
 
     All averages are of the given maps, so the order of the views does not matter. Pixels without depth stay without.
     """

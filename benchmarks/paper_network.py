@@ -1,4 +1,4 @@
-"""The paper-size network's optimised path against its plain mode: CPU time, peak memory, difference of the results.
+"""The paper-size network's optimized path against its plain mode: CPU time, peak memory, difference of the results.
 
     python benchmarks/paper_network.py [--size 960 1280] [--repeats 1] [--threads 1]
 
@@ -56,11 +56,11 @@ def measure(mode: str, height: int, width: int, repeats: int, threads: int, out:
     """One mode; called in a process of its own."""
     torch.set_num_threads(threads)
     network = network_with_random_weights()
-    if mode == "optimised":
+    if mode == "optimized":
         network.for_inference()
     image, sparse = scene(height, width)
     seconds = []
-    context = torch.inference_mode() if mode == "optimised" else torch.no_grad()
+    context = torch.inference_mode() if mode == "optimized" else torch.no_grad()
     with context:
         for _ in range(repeats):
             before = time.process_time()
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(960, 1280), metavar=("H", "W"))
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--mode", choices=["plain", "optimised"], help=argparse.SUPPRESS)
+    parser.add_argument("--mode", choices=["plain", "optimized"], help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     height, width = options.size
@@ -91,7 +91,7 @@ def main() -> None:
         return
     results, maps = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        for mode in ("plain", "optimised"):
+        for mode in ("plain", "optimized"):
             out = Path(folder) / f"{mode}.npz"
             command = [sys.executable, __file__, "--mode", mode, "--out", str(out)]
             command += ["--size", str(height), str(width), "--repeats", str(options.repeats)]
@@ -100,11 +100,11 @@ def main() -> None:
             results[mode] = json.loads(result.stdout.splitlines()[-1])
             maps[mode] = dict(np.load(out))
             print(f"{mode:>10}: {results[mode]['cpu']:7.2f} CPU s, peak {results[mode]['peak']:6.0f} MB", flush=True)
-    plain, fast = results["plain"], results["optimised"]
+    plain, fast = results["plain"], results["optimized"]
     print(f"at {height}x{width}: {plain['cpu'] / fast['cpu']:.2f}x less CPU time, ", end="")
     print(f"{1 - fast['peak'] / plain['peak']:.0%} less peak memory")
     for name, expected in maps["plain"].items():
-        relative = np.abs(maps["optimised"][name] - expected) / np.abs(expected)
+        relative = np.abs(maps["optimized"][name] - expected) / np.abs(expected)
         print(f"{name:>10}: relative difference max {relative.max():.1e}, mean {relative.mean():.1e}")
 
 

@@ -54,8 +54,8 @@ def simulate(views: list[SplatView], seed: int = 0, matching: Matching | None = 
     for index, (view, mine) in enumerate(zip(views, taken)):
         assert view.gt_depth is not None
         K, pose = view.camera.intrinsics, view.camera.pose
-        grey = cv2.cvtColor(view.image, cv2.COLOR_RGB2GRAY)
-        found = cv2.goodFeaturesToTrack(grey, CORNERS, QUALITY, MIN_DISTANCE)
+        gray = cv2.cvtColor(view.image, cv2.COLOR_RGB2GRAY)
+        found = cv2.goodFeaturesToTrack(gray, CORNERS, QUALITY, MIN_DISTANCE)
         for x, y in [] if found is None else found.reshape(-1, 2).round().astype(int):
             z = float(view.gt_depth[y, x])
             if z == 0 or mine[y, x]:

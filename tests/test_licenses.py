@@ -1,4 +1,4 @@
-"""The list of licences in docs/licenses.md against the files that the package bundles."""
+"""The list of licenses in docs/licenses.md against the files that the package bundles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "licenses.md"
 
 
 def patterns() -> dict[str, str]:
-    """File pattern to licence, from the first table."""
+    """File pattern to license, from the first table."""
     rows = re.findall(r"^\| `([^`]+)` \|[^|]*\| ([^|]+) \|", DOCS.read_text(encoding="utf-8"), re.M)
     assert len({name for name, _ in rows}) == len(rows)
     return dict(rows)
@@ -47,7 +47,7 @@ def test_licenses_name_nothing_that_is_not_bundled() -> None:
 
 def test_licenses_are_named() -> None:
     known = ("Apache-2.0", "facts")
-    assert [name for name, licence in patterns().items() if not licence.startswith(known)] == []
+    assert [name for name, license in patterns().items() if not license.startswith(known)] == []
 
 
 @pytest.mark.parametrize("suffix", ["js", "css", "html", "svg"])

@@ -52,7 +52,7 @@ class Frame:
     image: uint8 [H, W, 3], RGB.
     sparse: float32 [H, W], z-depth, 0 = no measurement; None when a pattern is to be drawn from `depth`.
     depth: float32 [H, W], ground truth where it is known, 0 = unknown; None outside evaluation and training.
-    intrinsics: float64 [3, 3], pixel centres at integers (OpenCV); None = not known.
+    intrinsics: float64 [3, 3], pixel centers at integers (OpenCV); None = not known.
     pose: float64 [4, 4], camera to world, OpenCV axes; None = not known.
     unit: of `sparse` and `depth`.
     name: file-system safe name without suffix, unique within its source; may hold "/" for sub-folders.

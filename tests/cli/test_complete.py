@@ -211,7 +211,7 @@ def test_bad_sparse_maps(cli: Callable[..., Run], case: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("array", "sentence"), [(np.zeros((24, 32, 3), np.uint8), "colour"), (np.zeros((24, 32), np.uint8), "8-bit")]
+    ("array", "sentence"), [(np.zeros((24, 32, 3), np.uint8), "color"), (np.zeros((24, 32), np.uint8), "8-bit")]
 )
 def test_pictures_given_as_depth(cli: Callable[..., Run], array: np.ndarray, sentence: str, tmp_path: Path) -> None:
     image, _ = make_view(tmp_path)

@@ -110,7 +110,7 @@ def test_text_and_binary_models_are_the_same(make: Maker) -> None:
         assert observed_points(model, "dslr_images/DSC_0002.JPG")[1].size == 0
 
 
-def test_thin_prism_fisheye_without_distortion_is_the_equidistant_fisheye() -> None:
+def test_undistorted_thin_prism_is_equidistant_fisheye() -> None:
     camera = Camera("THIN_PRISM_FISHEYE", 90, 60, np.array([50.0, 50.0, 45.0, 30.0] + [0.0] * 8))
     angle = np.array([0.0, 0.3, 1.0])
     points = np.stack([np.sin(angle), np.zeros(3), np.cos(angle)], axis=1)

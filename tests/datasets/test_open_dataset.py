@@ -20,7 +20,7 @@ from omnidc.datasets import DATASETS, open_dataset
 from omnidc.datasets.check import picture
 from omnidc.datasets.decode import read_depth, read_h5, read_image, valid
 from omnidc.datasets.registry import _check_type
-from omnidc.datasets.resample import block_mean, centre, crop_camera, resize_camera, resize_image, resize_nearest
+from omnidc.datasets.resample import block_mean, center, crop_camera, resize_camera, resize_image, resize_nearest
 from omnidc.errors import ConfigError, FileError, InputError, MissingExtraError
 from omnidc.frame import Frame
 
@@ -43,7 +43,7 @@ def two_pairs(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_line_of_the_registry_has_a_reader_with_its_layout_documented(name: str) -> None:
+def test_registry_readers_document_their_layout(name: str) -> None:
     dataset = DATASETS[name]
     reader = dataset.reader
     assert dataset.split in ("train", "test", "own")
@@ -57,7 +57,7 @@ def test_every_dataset_has_a_row_in_the_documentation() -> None:
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     assert rows.keys() == DATASETS.keys()
     for name, dataset in DATASETS.items():
-        assert name == "pairs" or f"| {dataset.licence} |" in rows[name]
+        assert name == "pairs" or f"| {dataset.license} |" in rows[name]
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -100,7 +100,7 @@ def test_impossible_values_are_one_sentence(make: Maker, name: str, option: str,
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_option_has_a_type_that_can_be_checked_and_a_default_that_fits(name: str) -> None:
+def test_options_have_checkable_types_and_defaults(name: str) -> None:
     dataset = DATASETS[name]
     for option in dataset.options:
         default = inspect.signature(dataset.reader).parameters[option].default
@@ -176,7 +176,7 @@ def test_broken_pictures_and_wrong_shapes_are_one_sentence(make: Maker) -> None:
     make.npy("cube.npy", np.zeros((2, 3, 4), np.float32))
     with pytest.raises(FileError, match=r"\[2, 3, 4\]"):
         read_depth(make.root / "cube.npy")
-    with pytest.raises(InputError, match="colour picture"):
+    with pytest.raises(InputError, match="color picture"):
         read_depth(make.root / "good.png")
     make.text("a.txt", "1 2 3")
     with pytest.raises(FileError, match="not a depth map we can read"):
@@ -194,7 +194,7 @@ def test_missing_h5py_names_the_extra(make: Maker, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("old", [(1440, 1920), (750, 1000), (96, 128)])
-def test_nearest_resize_takes_the_pixel_under_each_centre(old: tuple[int, int]) -> None:
+def test_nearest_resize_takes_the_pixel_under_each_center(old: tuple[int, int]) -> None:
     depth = np.arange(old[0] * old[1], dtype=np.float32).reshape(old)
     rows = ((np.arange(480) + 0.5) * old[0] / 480).astype(int)
     columns = ((np.arange(640) + 0.5) * old[1] / 640).astype(int)
@@ -217,9 +217,9 @@ def test_block_mean_ignores_unknown_pixels() -> None:
 
 
 def test_pictures_smaller_than_the_crop_are_refused() -> None:
-    assert centre((240, 320), (228, 304)) == (6, 8)
+    assert center((240, 320), (228, 304)) == (6, 8)
     with pytest.raises(InputError, match="native=True"):
-        centre((100, 100), (228, 304))
+        center((100, 100), (228, 304))
 
 
 def test_resizing_to_the_same_size_changes_nothing() -> None:
@@ -265,7 +265,7 @@ def test_list_prints_every_dataset() -> None:
     result = runner.invoke(app, ["data", "list"])
     assert result.exit_code == 0
     for name, dataset in DATASETS.items():
-        assert any(line.startswith(name) and dataset.licence in line for line in result.output.splitlines())
+        assert any(line.startswith(name) and dataset.license in line for line in result.output.splitlines())
 
 
 def test_check_prints_statistics_and_draws_three_panels(make: Maker) -> None:
@@ -297,7 +297,7 @@ def test_check_all_finds_the_broken_frame(make: Maker) -> None:
     ("arguments", "message"),
     [
         (["pairs", "-O", "scale"], "NAME=VALUE"),
-        (["pairs", "-O", "colour=red"], "no option 'colour'"),
+        (["pairs", "-O", "color=red"], "no option 'color'"),
         (["pairs", "-i", "9"], "no frame 9"),
         (["nothing"], "no dataset 'nothing'"),
         (["pairs", "-o", "a.bmpx"], "end in .png or .jpg"),

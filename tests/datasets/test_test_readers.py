@@ -55,7 +55,7 @@ def arkit(make: Maker, video: str, folder: str = "wide", size: tuple[int, int] =
     return make.png16(f"Validation/{video}/highres_depth/{video}_1.5.png", make.depth(*size), 1000)
 
 
-def test_arkitscenes_reads_upright_videos_and_turns_those_upside_down(make: Maker) -> None:
+def test_arkitscenes_turns_videos_upright(make: Maker) -> None:
     up, down = arkit(make, "41"), arkit(make, "42", "color")
     arkit(make, "43")
     make.text("metadata.csv", "video_id,visit_id,fold,sky_direction\n41,1,Validation,Up\n42,1,V,Down\n43,1,V,Left\n")
@@ -76,7 +76,7 @@ def test_arkitscenes_reads_upright_videos_and_turns_those_upside_down(make: Make
     np.testing.assert_array_equal(small.depth, up.repeat(5, 0).repeat(5, 1))
 
 
-def test_scatter_puts_each_sample_under_its_centre() -> None:
+def test_scatter_puts_each_sample_under_its_center() -> None:
     low = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
     out = scatter(low, (8, 12))
     assert np.count_nonzero(out) == 6
@@ -190,7 +190,7 @@ def test_diode_masks_crops_and_resizes(make: Maker) -> None:
     frame = open_dataset("diode", make.root, part="outdoor")[0]
     assert frame.depth is not None
     assert frame.depth.shape == (480, 640)
-    # Column 200 + 1 is the first one away from unknown neighbours: (201 - 12) * 640 / 1000 = 121 in the result.
+    # Column 200 + 1 is the first one away from unknown neighbors: (201 - 12) * 640 / 1000 = 121 in the result.
     assert not frame.depth[:, :120].any()
     assert (frame.depth[:180, 122:] == 5).all()
     assert not frame.depth[190:240, 250:310].any()

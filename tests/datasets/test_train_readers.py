@@ -50,7 +50,7 @@ def test_ray_distance_of_a_plane_becomes_its_z(z: float, m02: float, m12: float)
     np.testing.assert_allclose(ray_to_z(distance, intrinsics((m00, m02, m11, m12), height, width)), z, rtol=1e-6)
 
 
-def test_hypersim_reads_what_lies_on_disk_and_leaves_tilted_cameras_out(make: Maker) -> None:
+def test_hypersim_leaves_out_tilted_cameras(make: Maker) -> None:
     make.text("metadata_camera_parameters.csv", f"{CAMERA_HEADER}ai_001_001,{STANDARD}\nai_002_001,{TILTED}\n")
     hypersim_scene(make, "ai_001_001")
     hypersim_scene(make, "ai_002_001")
@@ -99,7 +99,7 @@ def test_hypersim_original_file(make: Maker, shared: Path) -> None:
     assert 2 < frame.depth.min() < frame.depth.max() < 13.24
 
 
-def test_irs_turns_disparity_into_depth_and_finds_home_frames_without_zeros(make: Maker) -> None:
+def test_irs_disparity_becomes_depth(make: Maker) -> None:
     disparity = np.full((6, 8), 24.0, np.float32)
     disparity[0, 0], disparity[0, 1], disparity[0, 2] = 0.5, 0, -3  # 96 m, infinitely far, nonsense
     for stem in ("Home/RoomA/{}_12", "Store/ShopB/{}_00012"):
@@ -142,7 +142,7 @@ def test_tartanair_original_file(shared: Path) -> None:
     assert frame.pose is not None
 
 
-def test_blendedmvs_depth_is_not_upside_down_and_masked_pictures_are_no_frames(make: Maker) -> None:
+def test_blendedmvs_depth_is_upright_without_masked_images(make: Maker) -> None:
     depth = make.depth()
     make.image("5a3ca9/blended_images/00000003.jpg")
     make.image("5a3ca9/blended_images/00000003_masked.jpg")

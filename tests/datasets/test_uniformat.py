@@ -49,18 +49,18 @@ def test_scale_multiplies_all_depths(make: Maker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "stored", "focal", "centre"),
+    ("folder", "stored", "focal", "center"),
     [
         ("ETH3D_Indoor_test_2150", np.eye(3), 425, 320),
         ("iBims_test_sift", np.eye(3), 490, 320),
         ("KITTIDC_test_LiDAR_16", np.array([721.0, 722.0, 609.0, 77.0]), 721, 609),
     ],
 )
-def test_camera_follows_the_release(make: Maker, folder: str, stored: np.ndarray, focal: float, centre: float) -> None:
+def test_camera_follows_the_release(make: Maker, folder: str, stored: np.ndarray, focal: float, center: float) -> None:
     released(make, f"{folder}/000000.npy", K=stored)
     K = open_dataset("uniformat", make.root / folder)[0].intrinsics
     assert K is not None
-    assert (K[0, 0], K[0, 2]) == (focal, centre)
+    assert (K[0, 0], K[0, 2]) == (focal, center)
 
 
 class Attack:

@@ -92,7 +92,7 @@ def test_exported_form_of_the_network_equals_the_network() -> None:
 
 
 @pytest.mark.parametrize("iterations", [1, 3, 8])
-def test_fixed_solver_equals_the_integrator_before_it_has_converged(iterations: int) -> None:
+def test_fixed_solver_equals_unconverged_integrator(iterations: int) -> None:
     """With the same halvings both run the same operations: results agree however far they are from the solution."""
     gradients, weights, (observed, mask) = problem(64, 96, share=0.01)
     start = torch.zeros_like(observed)

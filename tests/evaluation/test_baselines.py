@@ -19,7 +19,7 @@ from omnidc.pipeline.alignment import align, fit, fit_robust
 def scene(
     points: int = 60, shape: tuple[int, int] = (40, 56), seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two walls, the right one twice as far and of another colour; a few points."""
+    """Two walls, the right one twice as far and of another color; a few points."""
     rng = np.random.default_rng(seed)
     depth = np.full(shape, 2.0, np.float32)
     depth[:, shape[1] // 2 :] = 4.0
@@ -32,7 +32,7 @@ def scene(
 
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("points", [1, 3, 5, 60, 40 * 56])
-def test_every_baseline_is_finite_positive_and_within_the_range_of_the_points(name: str, points: int) -> None:
+def test_baselines_stay_within_range_of_points(name: str, points: int) -> None:
     image, sparse, _ = scene(points)
     result = BASELINES[name](image, sparse, None)
     assert result.shape == sparse.shape
@@ -81,7 +81,7 @@ def test_unguided_baselines_do_not(name: str) -> None:
     assert np.array_equal(BASELINES[name](image, sparse, None), BASELINES[name](blank, sparse, None))
 
 
-def test_linear_reproduces_a_plane_of_log_depth_and_nearest_does_not() -> None:
+def test_linear_baseline_reproduces_plane() -> None:
     y, x = np.mgrid[:30, :40]
     depth = np.exp(0.02 * x - 0.01 * y + 1).astype(np.float32)
     sparse = np.zeros_like(depth)
@@ -108,7 +108,7 @@ def test_idw_equals_its_slow_definition() -> None:
         if sparse[pixel] > 0:
             continue
         squared = ((points - pixel) ** 2).sum(axis=1).astype(float)
-        # The cut at the eighth neighbour is ambiguous where the ninth is as far; those pixels are skipped.
+        # The cut at the eighth neighbor is ambiguous where the ninth is as far; those pixels are skipped.
         order = np.argsort(squared)
         if squared[order[7]] == squared[order[8]]:
             continue
@@ -152,7 +152,7 @@ def test_weights_decide_what_counts() -> None:
 
 @pytest.mark.parametrize("robust", [False, True])
 @pytest.mark.parametrize("space", ["depth", "disparity"])
-def test_alignment_recovers_a_map_that_is_right_up_to_scale_and_shift(space: str, robust: bool) -> None:
+def test_alignment_recovers_scale_and_shift(space: str, robust: bool) -> None:
     rng = np.random.default_rng(1)
     depth = rng.uniform(1, 8, (20, 30)).astype(np.float32)
     mono = 3 * depth + 2 if space == "depth" else 3 / depth + 2
@@ -176,7 +176,7 @@ def test_one_point_fixes_the_scale() -> None:
     assert np.allclose(align(mono, sparse), [[3.0, 6.0, 12.0]])
 
 
-def test_alignment_without_points_or_of_another_size_is_a_sentence() -> None:
+def test_alignment_bad_input_is_explained() -> None:
     with pytest.raises(InputError, match="nothing to align"):
         align(np.ones((3, 3)), np.zeros((3, 3), np.float32))
     with pytest.raises(InputError, match="resize"):

@@ -48,7 +48,7 @@ def test_metrics_equal_the_released_evaluation(shared: Path, image: str) -> None
 
 
 @pytest.mark.parametrize("image", ["m0", "m1"])
-def test_default_metrics_differ_from_the_release_only_by_its_negative_pixels(shared: Path, image: str) -> None:
+def test_metrics_equal_release_but_for_negative_depth(shared: Path, image: str) -> None:
     golden = np.load(shared / "reference" / "golden" / "metrics.npz")
     prediction, truth = golden[f"{image}_pred"][0, 0], golden[f"{image}_gt"][0, 0]
     ours = depth_metrics(prediction, truth)
@@ -153,7 +153,7 @@ def test_rel_at_input_leaves_out_points_known_to_be_noise() -> None:
     assert rel_at_input(prediction, sparse, noise) == 0
 
 
-def test_laplace_errors_are_found_calibrated_and_halved_scales_are_not() -> None:
+def test_calibration_of_laplace_errors_is_right() -> None:
     rng = np.random.default_rng(0)
     truth = np.full((200, 200), 10.0)
     scale = rng.uniform(0.05, 0.5, truth.shape)
@@ -168,7 +168,7 @@ def test_laplace_errors_are_found_calibrated_and_halved_scales_are_not() -> None
     assert laplace_quantile(95) == pytest.approx(math.log(20))
 
 
-def test_sparsification_is_zero_for_a_perfect_ranking_and_worst_for_the_reversed_one() -> None:
+def test_sparsification_of_perfect_ranking_is_zero() -> None:
     error = np.random.default_rng(1).exponential(size=4000)
     curve, oracle, area = sparsification(error, error)
     assert area == pytest.approx(0)

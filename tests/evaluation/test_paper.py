@@ -28,7 +28,7 @@ def frame(seed: int = 0, name: str = "f") -> Frame:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_published_numbers_belong_to_patterns_and_scores_of_their_table(name: str) -> None:
+def test_published_numbers_fit_their_table(name: str) -> None:
     protocol = PROTOCOLS[name]
     assert set(protocol.scores) <= set(LABELS)
     for published in protocol.published:

@@ -116,7 +116,7 @@ def test_the_real_protocol_has_thirteen_patterns() -> None:
 
 
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if p not in ("orb", "sift", "sensor")])
-def test_a_draw_is_the_same_every_time_and_differs_between_images(pattern: str) -> None:
+def test_draw_repeats_and_differs_between_images(pattern: str) -> None:
     scene = photograph()
     first, again, other = draw(scene, "a", pattern), draw(scene, "a", pattern), draw(scene, "b", pattern)
     assert first is not None
@@ -152,7 +152,7 @@ def test_a_hole_leaves_a_third_of_the_picture_without_points() -> None:
     assert inside.min() == 0
 
 
-def test_pixels_given_by_the_sensor_are_not_scored_and_a_missing_sensor_has_no_sample() -> None:
+def test_sensor_pixels_are_not_scored() -> None:
     scene = photograph(sensor=True)
     sample = draw(scene, "a", "sensor")
     assert sample is not None
@@ -169,7 +169,7 @@ def test_patterns_are_not_drawn_from_a_sparse_truth() -> None:
     assert draw(scene, "a", "sensor") is not None
 
 
-def test_shrinking_lets_the_nearest_surface_win_and_invents_nothing() -> None:
+def test_shrink_keeps_nearest_measured_surface() -> None:
     depth = np.zeros((4, 6), np.float32)
     depth[0, 0], depth[1, 1], depth[3, 5] = 5.0, 2.0, 7.0
     coarse = shrink_depth(depth, 2, 3)
@@ -184,7 +184,7 @@ def test_reading_reduces_large_pictures_with_their_camera(tmp_path: Path) -> Non
     scene = read_photograph(tmp_path / "a.npz")
     assert scene.depth.shape == (360, 640)
     assert scene.intrinsics is not None
-    # The middle of the picture stays the middle: pixel centres are integers.
+    # The middle of the picture stays the middle: pixel centers are integers.
     assert np.allclose(scene.intrinsics, [[500, 0, 319.5], [0, 500, 179.5], [0, 0, 1]])
 
 

@@ -53,7 +53,7 @@ def results(folder: Path | None = None, total: bool = True) -> Results:
     return Results(protocol, rows, ["m", "n"], folder)
 
 
-def test_methods_stand_side_by_side_with_published_numbers_and_empty_cells() -> None:
+def test_table_has_methods_beside_published_rows() -> None:
     rel, d1 = comparison_tables(results())
     assert rel.header == ["pattern", "n", "m", "n", "Net, paper"]
     assert rel.rows[0] == ["p", "2", "0.2000", "0.5000", "—"]
@@ -148,7 +148,7 @@ def test_numbers_are_written_for_people() -> None:
     assert number(12.3456, "seconds") == "12.3"
 
 
-def test_a_strip_shows_five_panels_and_survives_unusable_predictions() -> None:
+def test_strip_has_five_panels_even_without_depth() -> None:
     truth = np.tile(np.linspace(1, 5, 64, dtype=np.float32), (48, 1))
     sample = Sample(np.full((48, 64, 3), 77, np.uint8), np.where(truth > 4.8, truth, 0), truth)
     bad = truth.copy()
@@ -196,7 +196,7 @@ def test_the_command_prints_tables_and_writes_all_forms(photograph: Path, tmp_pa
     assert "| hole |" in again.output
 
 
-def test_the_command_lists_protocols_and_needs_a_folder_to_resume() -> None:
+def test_eval_command_lists_protocols() -> None:
     listed = CliRunner().invoke(app, ["eval", "--protocol", "list"])
     assert "table2" in listed.output
     refused = CliRunner().invoke(app, ["eval", "-d", ".", "--resume"])

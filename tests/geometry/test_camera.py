@@ -55,7 +55,7 @@ def test_singular_and_malformed_cameras_are_refused(bad: object) -> None:
 )
 def test_undistorted_places_invert_undistort(coefficients: tuple[float, ...], fisheye: bool) -> None:
     v, u = np.mgrid[: SHAPE[0], : SHAPE[1]]
-    picture = np.stack([4 * u, 5 * v, np.zeros_like(u)], axis=2).astype(np.uint8)  # colours say the place
+    picture = np.stack([4 * u, 5 * v, np.zeros_like(u)], axis=2).astype(np.uint8)  # colors say the place
     straight, new_K = undistort(picture, K, coefficients, fisheye)
     places = undistorted_places(SHAPE, K, new_K, coefficients, fisheye)
     inside = np.isfinite(places).all(axis=2)

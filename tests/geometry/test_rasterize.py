@@ -26,7 +26,7 @@ SHAPE = (48, 64)
 
 
 def scatter_slow(points: npt.NDArray[np.float64], shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """The obvious loop: nearest pixel centre, nearest point."""
+    """The obvious loop: nearest pixel center, nearest point."""
     out = np.zeros(shape, np.float32)
     for x, y, z in points:
         if z <= 1e-6:
@@ -71,9 +71,7 @@ def test_a_plane_never_hides_its_own_points(
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), occlusion_window=st.sampled_from([1, 3, 5]))
-def test_hidden_means_every_window_around_the_point_holds_a_nearer_one(
-    seed: int, n: int, occlusion_window: int
-) -> None:
+def test_hidden_point_has_nearer_one_in_each_window(seed: int, n: int, occlusion_window: int) -> None:
     rng = np.random.default_rng(seed)
     shape = (9, 11)
     rows, columns = rng.integers(0, shape[0], n), rng.integers(0, shape[1], n)
@@ -95,7 +93,7 @@ def test_hidden_means_every_window_around_the_point_holds_a_nearer_one(
     assert hidden_points(columns, rows, depth, shape, occlusion_window).tolist() == expected
 
 
-def test_a_fence_hides_the_wall_behind_it_but_not_the_wall_beside_it() -> None:
+def test_fence_hides_only_the_wall_behind_it() -> None:
     fence_rows, fence_columns = (grid.ravel() for grid in np.mgrid[0:48:4, 0:32:4])
     wall_rows, wall_columns = (grid.ravel() for grid in np.mgrid[2:48:4, 2:64:4])
     rows, columns = np.concatenate([fence_rows, wall_rows]), np.concatenate([fence_columns, wall_columns])
@@ -116,7 +114,7 @@ def test_points_known_to_be_seen_are_never_hidden() -> None:
     assert project_to_depth(points, K, SHAPE, occlusion_window=15, known_visible=seen)[0].max() == 6.0
 
 
-def test_the_window_follows_the_density_up_to_a_tenth_of_the_image() -> None:
+def test_occlusion_window_follows_density() -> None:
     assert auto_occlusion_window(640 * 480, 1200, 640) == 2 * 32 + 1
     assert auto_occlusion_window(640 * 480, 30, 640) == 2 * 32 + 1
     assert auto_occlusion_window(4000 * 3000, 3000, 4000) == 2 * 126 + 1
@@ -156,11 +154,11 @@ def test_intrinsics_follow_a_resized_image() -> None:
     assert y == pytest.approx((v + 0.5) * 0.25 - 0.5)
 
 
-def test_registration_shifts_by_the_parallax_and_drops_what_the_edge_hides() -> None:
+def test_registration_shifts_by_parallax() -> None:
     depth = np.full(SHAPE, 4.0, np.float32)
     depth[:, 30:] = 1.0  # a near surface on the right
     move = np.eye(4)
-    move[0, 3] = -0.1  # the colour camera is 0.1 to the right: things move left by f · b / z
+    move[0, 3] = -0.1  # the color camera is 0.1 to the right: things move left by f · b / z
     sparse, _ = register(depth, K, K, move, SHAPE)
     assert set(np.unique(sparse)) <= {0.0, 1.0, 4.0}
     row = sparse[24]

@@ -6,7 +6,7 @@ from omnidc.geometry.surface import depth_edges, surface_mask
 SHAPE = (48, 64)
 
 
-def test_edges_are_counted_on_both_sides_and_not_beside_unknown_depth() -> None:
+def test_edges_count_both_sides_of_known_depth() -> None:
     depth = np.ones((10, 20), np.float32)
     depth[:, 10:] = 2
     for seen in (depth, depth.T, 1 / depth):

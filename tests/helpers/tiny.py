@@ -64,14 +64,14 @@ class TinyNetwork(StagedNetwork):
 
 
 def scene(seed: int, height: int = 48, width: int = 64) -> tuple[np.ndarray, np.ndarray]:
-    """A picture of a few tilted planes, each with its own colour."""
+    """A picture of a few tilted planes, each with its own color."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[: 1 : height * 1j, : 1 : width * 1j]
     image = np.zeros((height, width, 3))
     depth = np.full((height, width), 8.0)
     for _ in range(4):
-        centre, size, slope, near = rng.uniform(0, 1, 2), rng.uniform(0.1, 0.5), rng.normal(0, 1, 2), rng.uniform(1, 6)
-        inside = (abs(x - centre[0]) < size) & (abs(y - centre[1]) < size)
+        center, size, slope, near = rng.uniform(0, 1, 2), rng.uniform(0.1, 0.5), rng.normal(0, 1, 2), rng.uniform(1, 6)
+        inside = (abs(x - center[0]) < size) & (abs(y - center[1]) < size)
         depth[inside] = np.clip(near + slope[0] * x + slope[1] * y, 0.5, 20)[inside]
         image[inside] = rng.uniform(0, 255, 3)
     image += rng.normal(0, 4, image.shape)

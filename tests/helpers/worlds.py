@@ -27,7 +27,7 @@ def cameras(count: int = 6) -> list[Camera]:
 
 
 def world(seed: int = 0, degree: int = 0) -> Gaussians:
-    """Opaque coloured Gaussians on a wall at z = 3 and on a board at z = 2."""
+    """Opaque colored Gaussians on a wall at z = 3 and on a board at z = 2."""
     rng = np.random.default_rng(seed)
     wall = np.stack(np.meshgrid(np.linspace(-2.4, 2.4, 17), np.linspace(-1.8, 1.8, 13)), -1).reshape(-1, 2)
     board = np.stack(np.meshgrid(np.linspace(-0.6, 0.2, 6), np.linspace(-0.5, 0.3, 6)), -1).reshape(-1, 2)
@@ -59,7 +59,7 @@ def views(count: int = 6, with_depth: bool = True) -> list[SplatView]:
 
 
 def points(seed: int = 0, noise: float = 0.05, share: float = 0.7) -> tuple[np.ndarray, np.ndarray]:
-    """Noisy points of the world and their colours, as SfM gives them."""
+    """Noisy points of the world and their colors, as SfM gives them."""
     rng = np.random.default_rng(seed)
     scene = world()
     kept = rng.random(len(scene)) < share

@@ -1,4 +1,4 @@
-"""Behaviour of the integrator as users call it."""
+"""Behavior of the integrator as users call it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_converges_within_twenty_iterations_at_any_size(h: int, w: int, points: 
 
 
 @pytest.mark.parametrize("points", [3, 0.01, 0.2])
-def test_weak_contours_and_strong_measurements_do_not_slow_it_down(points: float) -> None:
+def test_solve_weak_contours_need_few_iterations(points: float) -> None:
     p = stepped_surface(90, 121, points=points, weights="edges")
     _, info = integrate(*p.arguments(), alpha=30.0, on_failure="raise")
     assert int(info.iterations) <= 20
@@ -165,7 +165,7 @@ def test_an_image_does_not_depend_on_its_neighbors_in_the_batch() -> None:
 
 
 @pytest.mark.parametrize("how", ["no points", "no confidence"])
-def test_without_measurements_the_solution_has_zero_mean_and_is_flagged(how: str) -> None:
+def test_solve_without_measurements_has_zero_mean(how: str) -> None:
     p = stepped_surface(20, 27, noise=0.0)
     mask = torch.zeros_like(p.mask) if how == "no points" else p.mask
     confidence = torch.zeros_like(p.confidence) if how == "no confidence" else p.confidence
@@ -232,7 +232,7 @@ def test_residual_history_falls_below_the_tolerance() -> None:
 
 @pytest.mark.parametrize("alpha", [5.0, 5e3, 5e5])
 @pytest.mark.parametrize("weights", ["uniform", "edges"])
-def test_accuracy_of_x_does_not_depend_on_the_weight_of_the_measurements(alpha: float, weights: str) -> None:
+def test_solve_accuracy_is_independent_of_data_weight(alpha: float, weights: str) -> None:
     problem = stepped_surface(60, 80, batch=2, weights=weights, dtype=torch.float64)  # type: ignore[arg-type]
     warm_start = problem.surface + 0.1 * torch.sin(torch.arange(80.0, dtype=torch.float64))
     warm_start = torch.where(
@@ -248,7 +248,7 @@ def test_accuracy_of_x_does_not_depend_on_the_weight_of_the_measurements(alpha: 
         assert float((early - exact).square().mean()) > float((x - exact).square().mean())
 
 
-def test_with_accuracy_in_x_the_images_of_a_batch_stop_for_themselves() -> None:
+def test_solve_images_of_a_batch_stop_separately() -> None:
     problem = stepped_surface(40, 56, batch=3, weights="edges")
     together, info = integrate(*problem.arguments(), xtol=1e-3)
     for i in range(3):
@@ -259,7 +259,7 @@ def test_with_accuracy_in_x_the_images_of_a_batch_stop_for_themselves() -> None:
         torch.testing.assert_close(alone, together[i : i + 1], rtol=0, atol=1e-5)
 
 
-def test_with_accuracy_in_x_an_exact_start_and_a_constant_need_no_iteration() -> None:
+def test_solve_exact_warm_start_needs_no_iterations() -> None:
     problem = stepped_surface(40, 56, dtype=torch.float64)
     exact, _ = integrate(*problem.arguments(), rtol=1e-12)
     _, info = integrate(*problem.arguments(), warm_start=exact, xtol=1e-3)
@@ -270,7 +270,7 @@ def test_with_accuracy_in_x_an_exact_start_and_a_constant_need_no_iteration() ->
     torch.testing.assert_close(x, torch.full_like(exact, 2.0))
 
 
-def test_the_backward_pass_may_be_less_exact_without_changing_the_result() -> None:
+def test_backward_tolerance_leaves_result_unchanged() -> None:
     problem = stepped_surface(60, 80, weights="edges", dtype=torch.float64)
     gradients, sparse_log_depth, mask, confidence, weights = problem.arguments()
     upstream = torch.randn(sparse_log_depth.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -286,7 +286,7 @@ def test_the_backward_pass_may_be_less_exact_without_changing_the_result() -> No
     assert 1e-6 < error < 0.05
 
 
-def test_equal_measurements_and_flat_gradients_give_a_constant_at_once() -> None:
+def test_solve_constant_needs_no_iterations() -> None:
     zeros = [torch.zeros(1, 2, 8, 8)]
     mask = torch.zeros(1, 1, 8, 8)
     mask[..., 2, 3] = mask[..., 5, 5] = 1

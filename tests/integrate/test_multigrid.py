@@ -74,7 +74,7 @@ def test_majorant_bounds_the_operator(size: tuple[int, int], levels: int, weight
     assert float(largest) < 1.4 + 1e-9
 
 
-def test_coarse_system_keeps_the_total_anchor_and_drops_a_resolution() -> None:
+def test_coarse_system_keeps_total_data_weight() -> None:
     system = system_of(13, 18)
     coarse, _ = coarsen(system)
     assert coarse.size == (7, 9)

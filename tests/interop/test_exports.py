@@ -1,4 +1,4 @@
-"""What the loaders of other tools take for granted: centred principal points, order of names, sky, memory."""
+"""What the loaders of other tools take for granted: centered principal points, order of names, sky, memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_centered_crop_axis_outside_is_a_sentence() -> None:
         centered_crop(np.array([[60.0, 0.0, 62.0], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]), SIZE)
 
 
-def test_inria_off_centre_points_land_where_its_loader_puts_them(tmp_path: Path) -> None:
+def test_inria_off_center_points_land_where_its_loader_puts_them(tmp_path: Path) -> None:
     """The loader knows focal length and size only; a wall of constant depth gradient must unproject to its plane."""
     off = K.copy()
     off[0, 2] += 10.0

@@ -57,7 +57,7 @@ def test_agreement_is_the_definition_point_by_point(tmp_path: Path) -> None:
     assert any(expected)
 
 
-def test_neighbours_look_the_same_way(tmp_path: Path) -> None:
+def test_neighbors_look_the_same_way(tmp_path: Path) -> None:
     views = wall_views(tmp_path, count=5)
     back = views[1].pose @ np.diag([-1.0, 1.0, -1.0, 1.0])
     views[1] = replace(views[1], pose=back)
@@ -86,7 +86,7 @@ def test_thinning_averages_the_points_of_a_cell(tmp_path: Path) -> None:
             voxel_downsample(two, voxel)
 
 
-def test_ply_holds_colour_normal_and_uncertainty(tmp_path: Path) -> None:
+def test_ply_holds_color_normal_and_uncertainty(tmp_path: Path) -> None:
     plyfile = pytest.importorskip("plyfile")
     cloud = fuse(wall_views(tmp_path))
     cloud.uncertainty = np.linspace(0, 1, len(cloud.points), dtype=np.float32)

@@ -33,7 +33,7 @@ def test_inria_inverse_depth_reads_back_as_the_trainer_reads_it(tmp_path: Path) 
         assert (tmp_path / "o" / "images" / view.source).read_bytes() == view.image.read_bytes()
 
 
-def test_a_pixel_at_the_lens_does_not_cost_the_others_their_precision(tmp_path: Path) -> None:
+def test_exr_pixel_at_the_lens_keeps_precision(tmp_path: Path) -> None:
     [view, *rest] = wall_views(tmp_path)
     depth = view.depth()
     depth[0, 0] = 1e-4
@@ -44,7 +44,7 @@ def test_a_pixel_at_the_lens_does_not_cost_the_others_their_precision(tmp_path: 
     assert np.allclose(stored[1:] / 65536 * scale, 1 / depth[1:], rtol=1e-3)
 
 
-def test_dn_splatter_has_one_aligned_file_per_image_in_the_same_order(tmp_path: Path) -> None:
+def test_dn_splatter_files_keep_the_order_of_images(tmp_path: Path) -> None:
     views = wall_views(tmp_path)
     write_dn_splatter(tmp_path / "o", views)
     files = sorted((tmp_path / "o" / "mono_depth").glob("*_aligned.npy"))
@@ -55,7 +55,7 @@ def test_dn_splatter_has_one_aligned_file_per_image_in_the_same_order(tmp_path: 
         write_dn_splatter(tmp_path / "p", [replace(views[0], name="left/a")])
 
 
-def test_nerfstudio_reads_depth_in_the_unit_of_the_poses_and_rays_that_hit_the_wall(tmp_path: Path) -> None:
+def test_nerfstudio_depth_has_the_unit_of_poses(tmp_path: Path) -> None:
     views = wall_views(tmp_path, z=3.0)
     points = np.array([[0.0, 0.0, 3.0]])
     path = write_nerfstudio(tmp_path / "o", views, points, np.array([[1, 2, 3]], np.uint8))
@@ -66,7 +66,7 @@ def test_nerfstudio_reads_depth_in_the_unit_of_the_poses_and_rays_that_hit_the_w
             assert (path.parent / frame[key]).is_file()
         depth = np.load(path.parent / frame["depth_file_path"]) * 1e-3  # nerfstudio's default factor, also for .npy
         assert depth.shape == (frame["h"], frame["w"])
-        # nerfstudio: pixel (x, y) has its centre at +0.5; camera looks along -z with y up
+        # nerfstudio: pixel (x, y) has its center at +0.5; camera looks along -z with y up
         y, x = 10, 50
         ray = np.array([(x + 0.5 - frame["cx"]) / frame["fl_x"], -(y + 0.5 - frame["cy"]) / frame["fl_y"], -1.0])
         world = np.array(frame["transform_matrix"]) @ [*(ray * depth[y, x]), 1.0]

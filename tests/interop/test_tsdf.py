@@ -47,7 +47,7 @@ def test_fuse_mesh_of_a_wall_lies_on_it(tmp_path: Path) -> None:
     corners = mesh.vertices[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     assert (normals[:, 2] < 0).all()  # towards the cameras
-    assert 0 < mesh.colors.mean() < 120  # a mean of the views' greys 0, 40, 80, 120
+    assert 0 < mesh.colors.mean() < 120  # a mean of the views' grays 0, 40, 80, 120
 
 
 def test_fuse_mesh_voxel_is_kept_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,10 @@ def test_the_inverse_transform_is_accepted_under_its_own_name(tmp_path: Path) ->
 
 
 def test_intrinsics_are_scaled_to_the_image_but_not_to_a_crop(tmp_path: Path) -> None:
-    calibration = read_calibration(write(tmp_path / "c.json", image_size=[640, 480], pixel_centre=0.5))
+    calibration = read_calibration(write(tmp_path / "c.json", image_size=[640, 480], pixel_center=0.5))
     assert calibration.K[0, 2] == 319.5
+    old = read_calibration(write(tmp_path / "old.json", image_size=[640, 480], pixel_centre=0.5))
+    assert old.K[0, 2] == 319.5  # the spelling of 0.1
     half = calibration.for_image((240, 320))
     assert half[0, 0] == 350.0
     assert half[0, 2] == pytest.approx((320.0) / 2 - 0.5)
@@ -85,7 +87,7 @@ def kitti_text(tr: Any = T[:3]) -> str:
     return f"P2: {row(P2)}\nR0_rect: {row(np.eye(3))}\nTr_velo_to_cam: {row(tr)}\nTr_imu_to_velo:\n"
 
 
-def test_kitti_projection_is_p_times_rectification_times_transform(tmp_path: Path) -> None:
+def test_kitti_projection_equals_matrix_product(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text(kitti_text())
     calibration = kitti_object(tmp_path / "c.txt")
     point = np.array([4.0, 1.0, 20.0, 1.0])

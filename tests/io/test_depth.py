@@ -112,7 +112,7 @@ def test_negative_depth_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("picture", "message"),
-    [(np.zeros((4, 4, 3), np.uint8), "colour"), (np.zeros((4, 4), np.uint8), "8-bit")],
+    [(np.zeros((4, 4, 3), np.uint8), "color"), (np.zeros((4, 4), np.uint8), "8-bit")],
 )
 @pytest.mark.parametrize("suffix", [".png", ".tiff"])
 def test_a_picture_given_as_depth_is_an_error(picture: np.ndarray, message: str, suffix: str, tmp_path: Path) -> None:
@@ -158,18 +158,18 @@ def test_png_takes_the_finest_scale_that_fits(tmp_path: Path) -> None:
     assert write_depth(tmp_path / "a.png", np.full((2, 2), 600, np.float32)) == 100
 
 
-def test_depth_that_does_not_fit_into_16_bits_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+def test_png_depth_beyond_16_bits_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="16 bits"):
         write_depth(tmp_path / "a.png", np.full((2, 2), 80, np.float32), scale=1000)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_depth_below_the_resolution_of_the_png_is_not_written_as_none(tmp_path: Path) -> None:
+def test_png_tiny_depth_is_not_written_as_zero(tmp_path: Path) -> None:
     write_depth(tmp_path / "a.png", np.array([[1e-6, 0, np.nan]], np.float32))
     assert (read_depth(tmp_path / "a.png").depth > 0).tolist() == [[True, False, False]]
 
 
-def test_exr_with_depth_repeated_in_rgb_is_read_and_a_colour_exr_refused(tmp_path: Path) -> None:
+def test_exr_gray_rgb_is_read_and_color_refused(tmp_path: Path) -> None:
     import OpenEXR
 
     header = {"type": OpenEXR.scanlineimage}
@@ -177,7 +177,7 @@ def test_exr_with_depth_repeated_in_rgb_is_read_and_a_colour_exr_refused(tmp_pat
     OpenEXR.File(header, {"RGB": np.stack([plane] * 3, -1)}).write(str(tmp_path / "a.exr"))
     assert (read_depth(tmp_path / "a.exr").depth == plane).all()
     OpenEXR.File(header, {"RGB": np.stack([plane, plane + 1, plane], -1)}).write(str(tmp_path / "b.exr"))
-    with pytest.raises(InputError, match="colour"):
+    with pytest.raises(InputError, match="color"):
         read_depth(tmp_path / "b.exr")
 
 

@@ -12,7 +12,7 @@ from omnidc.io.images import as_rgb, find_images, find_mask, read_image, read_ma
 RGB = np.random.default_rng(0).integers(0, 256, (7, 9, 3)).astype(np.uint8)
 
 
-def test_colour_grey_rgba_and_palette_become_rgb(tmp_path: Path) -> None:
+def test_color_gray_rgba_and_palette_become_rgb(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     Image.fromarray(RGB).save(path)
     assert (read_image(path) == RGB).all()
@@ -25,7 +25,7 @@ def test_colour_grey_rgba_and_palette_become_rgb(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [10, 12, 14, 16])
-def test_16_bit_grey_keeps_its_brightness_whatever_the_camera_s_depth(bits: int, tmp_path: Path) -> None:
+def test_image_16_bit_gray_keeps_brightness(bits: int, tmp_path: Path) -> None:
     values = RGB[..., 0].astype(np.uint16) << (bits - 8)
     values[0, 0] = 2**bits - 1
     Image.fromarray(values).save(tmp_path / "a.png")
@@ -92,13 +92,13 @@ def test_find_images_sorts_names_as_people_count(tmp_path: Path) -> None:
 
 
 def test_masks_are_false_where_black(tmp_path: Path) -> None:
-    grey = np.array([[0, 1, 255], [0, 0, 7]], np.uint8)
-    color = np.stack([grey, 0 * grey, 0 * grey], axis=2)
-    for name, values in (("grey", grey), ("color", color)):
+    gray = np.array([[0, 1, 255], [0, 0, 7]], np.uint8)
+    color = np.stack([gray, 0 * gray, 0 * gray], axis=2)
+    for name, values in (("gray", gray), ("color", color)):
         Image.fromarray(values).save(tmp_path / f"{name}.jpg.png")
         path = find_mask(tmp_path, f"{name}.jpg")
         assert path is not None
-        np.testing.assert_array_equal(read_mask(path, (2, 3)), grey > 0)
+        np.testing.assert_array_equal(read_mask(path, (2, 3)), gray > 0)
     assert find_mask(tmp_path, "none.jpg") is None
     with pytest.raises(InputError, match="is 3x2 but its image is 4x4"):
-        read_mask(tmp_path / "grey.jpg.png", (4, 4))
+        read_mask(tmp_path / "gray.jpg.png", (4, 4))

@@ -43,7 +43,7 @@ def test_ply_is_read_by_others_and_honours_the_edge_filter(
     assert (facing[:, 2] <= 0).all()
 
 
-def test_glb_is_a_surface_with_y_up_and_z_backward_and_no_bridge_over_the_edge(tmp_path: Path) -> None:
+def test_glb_has_y_up_and_no_faces_across_edges(tmp_path: Path) -> None:
     colors = np.zeros((*SHAPE, 3), np.uint8)
     count = write_glb(tmp_path / "a.glb", step(), K, colors)
     mesh = trimesh.load(tmp_path / "a.glb").to_geometry()

@@ -84,7 +84,7 @@ def test_every_format_gives_the_same_points(tmp_path: Path, name: str, kind: str
     assert np.allclose(points, POINTS, atol=1e-4)
 
 
-def test_columns_of_a_bin_are_asked_for_when_the_size_does_not_fit(tmp_path: Path) -> None:
+def test_bin_of_odd_size_asks_for_columns(tmp_path: Path) -> None:
     seven = np.hstack([POINTS[:49], np.zeros((49, 4), np.float32)])
     seven.tofile(tmp_path / "r.bin")
     assert np.allclose(read_cloud(tmp_path / "r.bin", columns=7), POINTS[:49])

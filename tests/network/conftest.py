@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
-from omnidc.network.paper.propagation import NEIGHBOURS
+from omnidc.network.paper.propagation import NEIGHBORS
 
 GAINS = {
     **{f"update_block.depth_grad_head.decoders.{r}.weight": 0.5 for r in range(3)},
@@ -44,7 +44,7 @@ def formula_weight(name: str, like: Tensor) -> Tensor:
     if name.endswith("num_batches_tracked"):
         return torch.tensor(0)
     if name == "prop_layer.offset_3x3":
-        return torch.tensor(NEIGHBOURS, dtype=torch.float32).view(5, 1, 1, 2)
+        return torch.tensor(NEIGHBORS, dtype=torch.float32).view(5, 1, 1, 2)
     u = uniform_of_name(name, like.numel()).reshape(tuple(like.shape))
     f = np.float32
     if name.endswith("running_mean"):

@@ -127,7 +127,7 @@ def test_pickled_code_is_never_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "ran" not in capsys.readouterr().out
 
 
-def test_other_models_are_recognised(tmp_path: Path) -> None:
+def test_other_models_are_recognized(tmp_path: Path) -> None:
     path = tmp_path / "other"
     torch.save({"state_dict": SMALL}, path)
     with pytest.raises(CheckpointError, match="no table of weights called 'net'"):
@@ -152,7 +152,7 @@ def test_a_missing_file_and_a_missing_bundled_model_are_named(tmp_path: Path, mo
         load_network("compact")
 
 
-def test_saving_keeps_metadata_and_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:
+def test_save_keeps_metadata_or_writes_nothing(tmp_path: Path) -> None:
     class Tiny(torch.nn.Module):
         config = PaperConfig()
 

@@ -27,7 +27,7 @@ def test_median_is_per_image_and_one_without_measurements() -> None:
     assert normalize.masked_median(sparse).flatten().tolist() == [7.0, 1.0, 3.0]
 
 
-def test_log_is_zero_and_has_no_gradient_where_nothing_was_measured() -> None:
+def test_masked_log_is_zero_without_measurement() -> None:
     sparse = torch.tensor([[0.0, 1.0, math.e]], dtype=torch.float64).view(1, 1, 1, 3).requires_grad_()
     log, mask = normalize.masked_log(sparse)
     log.sum().backward()
@@ -38,7 +38,7 @@ def test_log_is_zero_and_has_no_gradient_where_nothing_was_measured() -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e9])
-def test_downsampling_keeps_the_nearest_measurement_of_each_cell_in_any_unit(unit: float) -> None:
+def test_downsampling_keeps_nearest_in_any_unit(unit: float) -> None:
     generator = torch.Generator().manual_seed(5)
     sparse = torch.rand(2, 1, 12, 16, generator=generator) * unit
     sparse[torch.rand(sparse.shape, generator=generator) < 0.9] = 0
@@ -52,9 +52,9 @@ def test_downsampling_keeps_the_nearest_measurement_of_each_cell_in_any_unit(uni
     assert 0 < mask.sum() < mask.numel()
 
 
-def test_imagenet_maps_the_mean_colour_to_zero() -> None:
-    colour = torch.tensor(normalize.IMAGENET_MEAN).view(1, 3, 1, 1)
-    assert normalize.normalize_imagenet(colour).abs().max() == 0
+def test_imagenet_maps_the_mean_color_to_zero() -> None:
+    color = torch.tensor(normalize.IMAGENET_MEAN).view(1, 3, 1, 1)
+    assert normalize.normalize_imagenet(color).abs().max() == 0
     white = normalize.normalize_imagenet(torch.ones(1, 3, 1, 1)).flatten()
     torch.testing.assert_close(white, torch.tensor([0.515 / 0.229, 0.544 / 0.224, 0.594 / 0.225]))
 

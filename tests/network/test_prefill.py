@@ -83,6 +83,6 @@ def test_prefill_dense_input_is_nearly_kept() -> None:
     assert (filled - log_depth[..., ::2, ::2]).abs().mean() < 0.1
 
 
-def test_prefill_density_is_one_where_all_levels_have_measurements() -> None:
+def test_prefill_density_of_dense_input_is_one() -> None:
     guess = prefill(torch.zeros(1, 1, 32, 32), torch.ones(1, 1, 32, 32))
     assert guess.density.min() > 0.97

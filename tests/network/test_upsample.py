@@ -28,7 +28,7 @@ def slow_twin(x: Tensor, logits: Tensor, f: int, borders: str) -> Tensor:
     return out
 
 
-@pytest.mark.parametrize("borders", ["zero", "renormalised"])
+@pytest.mark.parametrize("borders", ["zero", "renormalized"])
 @pytest.mark.parametrize("factor", [2, 4])
 @pytest.mark.parametrize("size", [(1, 1), (1, 5), (4, 3)])
 def test_agrees_with_its_definition(borders: str, factor: int, size: tuple[int, int]) -> None:
@@ -40,13 +40,13 @@ def test_agrees_with_its_definition(borders: str, factor: int, size: tuple[int, 
     )
 
 
-def test_gradients_are_right_at_renormalised_borders() -> None:
+def test_gradients_are_right_at_renormalized_borders() -> None:
     x = torch.randn(1, 1, 2, 3, dtype=torch.float64, requires_grad=True)
     logits = torch.randn(1, 36, 2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a, b: convex_upsample(a, b, 2), (x, logits))
 
 
-def test_renormalised_borders_keep_a_constant_even_when_all_weight_lies_outside() -> None:
+def test_renormalized_borders_keep_constant_without_weight() -> None:
     logits = torch.zeros(1, 144, 3, 3)
     logits[:, :48] = 1000.0  # all weight on the row above, which the first row does not have
     torch.testing.assert_close(convex_upsample(torch.full((1, 1, 3, 3), 5.0), logits), torch.full((1, 1, 12, 12), 5.0))

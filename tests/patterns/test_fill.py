@@ -25,7 +25,7 @@ def test_known_pixels_stay_and_holes_get_depths_that_exist(seed: int, background
     assert set(np.unique(filled)) <= {0, *np.unique(depth)}
 
 
-def test_hole_between_two_surfaces_gets_the_nearer_one_or_the_background() -> None:
+def test_hole_filling_takes_one_of_both_surfaces() -> None:
     depth = np.full((40, 60), 3, np.float32)
     depth[:, :29] = 1
     depth[:, 29:32] = 0
@@ -41,7 +41,7 @@ def test_crack_in_a_near_surface_shows_nothing_of_the_background() -> None:
         assert np.all(spread(depth, background)[10:30, 20] == 1)
 
 
-def test_large_void_is_left_and_in_the_release_filled_with_the_mean_of_its_rim() -> None:
+def test_large_void_is_filled_only_as_released() -> None:
     depth = np.full((200, 200), 2, np.float32)
     depth[0, 0] = 4
     depth[50:150, 50:150] = 0

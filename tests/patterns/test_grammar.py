@@ -24,9 +24,7 @@ EVERY += ["0.5*100~2000+0.25*sift+0.25*lidar"]
 
 @pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("text", EVERY)
-def test_every_pattern_gives_measurements_with_flags_and_repeats_itself(
-    text: str, released: bool, scene: tuple[Depth, Image]
-) -> None:
+def test_patterns_give_flags_and_repeat(text: str, released: bool, scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     depth_before, image_before = depth.copy(), image.copy()
     pattern = parse(text, noise="0~0.05", released=released)
@@ -233,9 +231,7 @@ def real_bench(shared: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_patterns_of_the_real_protocol_are_reproduced_draw_by_draw(
-    name: str, real_bench: ModuleType, scene: tuple[Depth, Image]
-) -> None:
+def test_real_protocol_draws_are_reproduced(name: str, real_bench: ModuleType, scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     expected = real_bench.pattern(name, image, depth, None, np.random.default_rng(3))
     np.testing.assert_array_equal(parse(REAL[name])(depth, image, np.random.default_rng(3)).sparse, expected)

@@ -23,7 +23,7 @@ def test_hole_is_one_rectangle_of_the_size_asked_for(part: float, seed: int) -> 
         assert missing[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1].all()
 
 
-def test_blocks_take_measurements_and_flags_away_and_nothing_else(scene: tuple[Depth, Image]) -> None:
+def test_erase_boxes_removes_measurements_and_flags(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     sample = blocks(3, 0.2)(sample_at(depth, depth > 0), depth, image, np.random.default_rng(0))
     missing = (sample.sparse == 0) & (depth > 0)
@@ -67,7 +67,7 @@ def test_camera_is_blind_in_the_dark(scene: tuple[Depth, Image]) -> None:
     assert not any(mask[30:60, 30:90].any() for mask in masks)
 
 
-def test_glass_follows_the_colours_of_the_picture() -> None:
+def test_glass_follows_the_colors_of_the_picture() -> None:
     image = np.zeros((60, 80, 3), np.uint8)
     image[:] = np.random.default_rng(0).integers(0, 256, (60, 80, 3))
     image[20:40, 20:50] = 90
@@ -88,7 +88,7 @@ def test_disparity_steps_grow_with_the_square_of_depth() -> None:
     assert 55 < far / near < 75  # (8 / 1)² = 64
 
 
-def test_camera_returns_most_of_the_scene_and_flags_what_lies_behind_glass(scene: tuple[Depth, Image]) -> None:
+def test_camera_measures_most_and_flags_glass(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     rng = np.random.default_rng(0)
     samples = [depth_camera()(depth, image, rng) for _ in range(60)]

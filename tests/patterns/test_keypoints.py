@@ -23,15 +23,15 @@ def test_depth_is_true_at_every_keypoint_and_nowhere_else(name: str, scene: tupl
     np.testing.assert_array_equal(sample.sparse, expected)
 
 
-def test_picture_without_texture_gets_random_points_unless_told_otherwise(scene: tuple[Depth, Image]) -> None:
+def test_textureless_image_gets_random_points(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
-    grey = np.full_like(image, 100)
-    fallback = sift()(depth, grey, np.random.default_rng(0))
+    gray = np.full_like(image, 100)
+    fallback = sift()(depth, gray, np.random.default_rng(0))
     assert (fallback.sparse > 0).sum() == round(1000 * (depth > 0).mean())
-    assert not sift(fewest=0)(depth, grey, np.random.default_rng(0)).sparse.any()
+    assert not sift(fewest=0)(depth, gray, np.random.default_rng(0)).sparse.any()
 
 
-def test_fallback_counts_keypoints_with_depth_and_the_release_counts_all(scene: tuple[Depth, Image]) -> None:
+def test_fallback_counts_keypoints_with_depth(scene: tuple[Depth, Image]) -> None:
     _, image = scene
     depth = np.zeros(image.shape[:2], np.float32)
     depth[:, :8] = 2  # too near the border for ORB: keypoints, but none with a depth
@@ -40,7 +40,7 @@ def test_fallback_counts_keypoints_with_depth_and_the_release_counts_all(scene: 
     assert not orb(released=True)(depth, image, np.random.default_rng(0)).sparse.any()
 
 
-def test_released_noise_reaches_keypoints_of_unknown_depth_and_ours_does_not(scene: tuple[Depth, Image]) -> None:
+def test_noise_skips_unknown_depth_unless_released(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     half = depth.copy()
     half[:, :64] = 0

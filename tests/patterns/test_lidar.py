@@ -75,7 +75,7 @@ def test_sensor_in_the_camera_measures_the_truth(scene: tuple[Depth, Image]) -> 
 
 
 @pytest.mark.parametrize("side", [-1, 1])
-def test_background_bleeds_onto_the_edge_that_the_sensor_sees_past(side: int) -> None:
+def test_mixed_pixels_lie_on_the_visible_edge(side: int) -> None:
     depth = np.full((96, 128), 4, np.float32)
     depth[:, 44:84] = 1
     # From the right of the camera one sees background behind the box's right edge, and the other way round.

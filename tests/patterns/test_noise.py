@@ -8,7 +8,7 @@ from omnidc.patterns.noise import depth_range
 from omnidc.patterns.sample import Depth, Image, is_outlier, sample_at
 
 
-def test_range_of_outliers_ignores_unknown_depth_and_the_release_counts_it() -> None:
+def test_outlier_range_ignores_unknown_unless_released() -> None:
     depth = np.zeros((10, 20), np.float32)
     depth[5:] = np.linspace(1, 2, 100).reshape(5, 20)
     np.testing.assert_allclose(depth_range(depth), (1.05, 1.95), atol=1e-6)
@@ -17,7 +17,7 @@ def test_range_of_outliers_ignores_unknown_depth_and_the_release_counts_it() -> 
     assert 1.7 < high < 1.9
 
 
-def test_outliers_come_at_the_rate_asked_for_and_stay_within_the_range(scene: tuple[Depth, Image]) -> None:
+def test_outliers_have_the_rate_asked_for(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     rng = np.random.default_rng(0)
     full = sample_at(depth, depth > 0)
@@ -56,7 +56,7 @@ def test_jitter_is_proportional_to_depth(scene: tuple[Depth, Image]) -> None:
     assert not sample.outlier_mask.any()
 
 
-def test_dropout_loses_that_part_with_its_flags_but_never_everything(scene: tuple[Depth, Image]) -> None:
+def test_dropout_loses_its_share_but_not_all(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     flags = np.zeros(depth.shape, np.bool_)
     flags[50] = True

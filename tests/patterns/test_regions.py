@@ -9,7 +9,7 @@ from omnidc.patterns.regions import highest, smooth_field
 from omnidc.patterns.sample import Depth, Image, Mask, sample_at
 
 WALL = np.full((96, 128), 5, np.float32)
-GREY = np.full((96, 128, 3), 120, np.uint8)
+GRAY = np.full((96, 128, 3), 120, np.uint8)
 
 
 def neighbor_share(mask: Mask) -> float:
@@ -30,7 +30,7 @@ def test_highest_pixels_of_a_smooth_field_form_patches() -> None:
 def test_ghosts_lie_farther_by_one_factor_in_patches() -> None:
     dense = sample_at(WALL, WALL > 0)
     for seed in range(10):
-        sample = ghosts(0.1)(dense, WALL, GREY, np.random.default_rng(seed))
+        sample = ghosts(0.1)(dense, WALL, GRAY, np.random.default_rng(seed))
         ghost = sample.sparse != WALL
         assert ghost.mean() == pytest.approx(0.1, abs=0.001)
         assert np.unique(sample.sparse[ghost]).size == 1
@@ -44,7 +44,7 @@ def test_hidden_points_have_the_depth_of_the_surface_behind() -> None:
     depth[:, 40:90] = 2
     dense = sample_at(depth, depth > 0)
     for seed in range(10):
-        sample = hidden(0.5)(dense, depth, GREY, np.random.default_rng(seed))
+        sample = hidden(0.5)(dense, depth, GRAY, np.random.default_rng(seed))
         changed = sample.sparse != depth
         assert changed.sum() > 50
         assert np.all(depth[changed] == 2), "nothing lies behind the wall"
@@ -57,15 +57,15 @@ def test_hidden_points_have_the_depth_of_the_surface_behind() -> None:
 def test_clusters_keep_their_share_in_patches() -> None:
     dense = sample_at(WALL, WALL > 0)
     for seed in range(5):
-        kept = clusters(0.2)(dense, WALL, GREY, np.random.default_rng(seed)).sparse > 0
+        kept = clusters(0.2)(dense, WALL, GRAY, np.random.default_rng(seed)).sparse > 0
         assert kept.mean() == pytest.approx(0.2, abs=0.001)
         assert neighbor_share(kept) > 0.8
-    three = parse("3 & clusters(0.01)")(WALL, GREY, np.random.default_rng(0))
+    three = parse("3 & clusters(0.01)")(WALL, GRAY, np.random.default_rng(0))
     assert (three.sparse > 0).sum() == 1
 
 
 def test_materials_take_away_or_show_what_is_behind(scene: tuple[Depth, Image]) -> None:
-    image = GREY.copy()
+    image = GRAY.copy()
     image[30:60, 30:80] = (200, 40, 40)
     dense = sample_at(WALL, WALL > 0)
     lost = behind = 0

@@ -58,7 +58,7 @@ def test_whole_numbers_stay_within_their_range(low: int, extra: int, log: bool, 
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_both_ends_of_a_range_are_drawn_and_the_release_leaves_out_the_upper(log: bool) -> None:
+def test_range_draw_includes_both_ends_unless_released(log: bool) -> None:
     rng = np.random.default_rng(0)
     assert {Span(1, 4, log=log).integer(rng) for _ in range(300)} == {1, 2, 3, 4}
     assert {span((1, 4)).integer(rng, released=True) for _ in range(300)} == {1, 2, 3}

@@ -46,7 +46,7 @@ def test_zones_that_mix_two_surfaces_are_flagged() -> None:
         assert set(np.nonzero(sample.outlier_mask)[1]) == {36}
 
 
-def test_unknown_centres_measure_nothing(scene: tuple[Depth, Image]) -> None:
+def test_unknown_centers_measure_nothing(scene: tuple[Depth, Image]) -> None:
     depth, image = scene
     assert not tof(48)(depth, image, np.random.default_rng(0)).sparse[:8].any()
 

@@ -1,4 +1,4 @@
-"""Small networks with known behaviour, for tests of what surrounds a network."""
+"""Small networks with known behavior, for tests of what surrounds a network."""
 
 from __future__ import annotations
 

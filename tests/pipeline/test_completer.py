@@ -81,9 +81,7 @@ def test_a_list_gives_what_each_gives_alone(tiny: DepthCompleter) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 9), (48, 64), (61, 35), (1, 50)])
 @pytest.mark.parametrize("points", [0, 1, 30])
-def test_any_size_and_any_number_of_points_gives_finite_positive_maps(
-    tiny: DepthCompleter, size: tuple[int, int], points: int
-) -> None:
+def test_network_any_size_gives_finite_positive_maps(tiny: DepthCompleter, size: tuple[int, int], points: int) -> None:
     image, sparse = view(*size, points=points)
     result = tiny.complete(image, sparse)
     assert result.uncertainty is not None
@@ -189,7 +187,7 @@ def test_doubtful_input_is_mentioned(plain: DepthCompleter) -> None:
     ("sparse", "sentence"),
     [
         (np.full((48, 64), -1.0), "negative"),
-        (np.zeros((48, 64, 3)), "colour picture"),
+        (np.zeros((48, 64, 3)), "color picture"),
         (np.zeros((48, 64), np.uint8), "8-bit"),
         (np.zeros((24, 32)), "resize-sparse"),
         (np.zeros(5), "shape"),
@@ -215,7 +213,7 @@ def test_moved_points_keep_their_place_and_their_values() -> None:
     small[1, 2] = 5
     assert np.argwhere(resize_sparse_nearest(small, (6, 9))).tolist() == [[4, 7]]
     large = np.zeros((6, 6), np.float32)
-    large[0, 0], large[1, 1] = 1, 2  # of both, (1, 1) is the centre of the new pixel
+    large[0, 0], large[1, 1] = 1, 2  # of both, (1, 1) is the center of the new pixel
     assert resize_sparse_nearest(large, (2, 2)).tolist() == [[2, 0], [0, 0]]
     sparse = view(points=100)[1]
     assert (resize_sparse_nearest(sparse, sparse.shape) == sparse).all()
@@ -231,7 +229,7 @@ def test_max_long_side_shrinks_the_work_not_the_result(Tiny: Callable[..., Any])
     assert 1 < np.median(result.depth) < 5
 
 
-def test_a_network_made_for_small_pictures_gets_small_ones_unless_asked(Tiny: Callable[..., Any]) -> None:
+def test_runner_respects_max_side_unless_asked(Tiny: Callable[..., Any]) -> None:
     network = Tiny()
     network.max_side = 64
     image, sparse = view(96, 128, points=200)

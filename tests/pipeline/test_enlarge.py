@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from omnidc.pipeline.enlarge import enlarge, enlarge_depth
 
 
-def grey(height: int, width: int) -> np.ndarray:
+def gray(height: int, width: int) -> np.ndarray:
     return np.full((height, width, 3), 128, np.uint8)
 
 
 def test_a_map_of_the_same_size_is_left_alone() -> None:
     values = np.random.default_rng(0).uniform(1, 2, (6, 8)).astype(np.float32)
-    assert enlarge_depth(values, grey(6, 8)) is values
+    assert enlarge_depth(values, gray(6, 8)) is values
     assert enlarge(values, (6, 8)) is values
 
 

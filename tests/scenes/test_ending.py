@@ -97,7 +97,7 @@ def test_workers_end_with_their_run_and_leave_nothing(kind: signal.Signals, sett
     assert list(memory.iterdir()) == []
 
 
-def test_a_dead_run_is_cleaned_up_after_and_a_living_one_is_let_be(tmp_path: Path) -> None:
+def test_cleanup_removes_dead_runs_only(tmp_path: Path) -> None:
     living = Scratch(tmp_path)
     dead = tmp_path / f"{PREFIX}dead"
     dead.mkdir()
@@ -122,7 +122,7 @@ def test_two_runs_cannot_render_into_one_folder(settings: Settings) -> None:
     Run(settings, 0, 1, lambda event: None).go()
 
 
-def test_what_a_killed_run_had_begun_is_removed_on_resume_and_never_read(settings: Settings) -> None:
+def test_resume_removes_files_of_killed_run(settings: Settings) -> None:
     output = Path(settings.folder)
     output.mkdir()
     # a whole tar under the name of one that was begun is no shard either: nobody said that it was finished

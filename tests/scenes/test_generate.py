@@ -57,7 +57,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(folder=str(tmp_path), seed=7, views=2, scenes_per_shard=2, width=32, height=32)
 
 
-def test_shards_are_rendered_until_frames_suffice_and_written_down(settings: Settings, tmp_path: Path) -> None:
+def test_render_makes_shards_until_frames_suffice(settings: Settings, tmp_path: Path) -> None:
     run, _ = run_fake(settings, 7)
     frames = Shards(tmp_path)
     assert len(frames) == run.frames >= 7
@@ -95,7 +95,7 @@ def test_a_worker_that_dies_once_is_started_again(settings: Settings, tmp_path: 
     assert run.frames == len(Shards(tmp_path)) == 4
 
 
-def test_a_worker_that_always_dies_ends_the_run_with_its_last_words(settings: Settings, tmp_path: Path) -> None:
+def test_render_dying_worker_ends_run_with_message(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="Segmentation fault"):
         run_fake(settings, 4, "die", workers=1)
     assert list(tmp_path.glob("*.tar")) == []

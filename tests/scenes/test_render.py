@@ -44,12 +44,12 @@ os._exit(0)
 """
 
 
-ONLY_THICKETS = """
+ONLY_EDGES = """
 import json, os, sys
 from pathlib import Path
 from omnidc.scenes import worker
 from omnidc.scenes.manifest import Settings
-worker.fault = lambda image, depth: worker.THICKET
+worker.fault = lambda image, depth: worker.TOO_MANY_EDGES
 settings = Settings(
     sys.argv[1], seed=3, width=64, height=48, views=5, samples=1, scenes_per_shard=1, worlds=("display",)
 )
@@ -60,16 +60,14 @@ os._exit(0)
 """
 
 
-def test_a_scene_of_thickets_is_given_up_after_two_of_them(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ONLY_THICKETS, str(tmp_path)], check=True, capture_output=True, text=True
-    )
+def test_scene_of_leaves_is_given_up_after_two_frames(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", ONLY_EDGES, str(tmp_path)], check=True, capture_output=True, text=True)
     reports = next(line for line in done.stdout.splitlines() if line.startswith("reports"))
     assert json.loads(reports.partition(" ")[2]) == ["refused", "refused"]
 
 
 @pytest.mark.parametrize("window", ["whole", "cut"])
-def test_depth_is_exact_at_pixel_centres_and_sky_is_zero(tmp_path: Path, window: str) -> None:
+def test_depth_is_exact_at_pixel_centers_and_sky_is_zero(tmp_path: Path, window: str) -> None:
     file = tmp_path / "out.npz"
     subprocess.run([sys.executable, "-c", DEPTH_OF_A_PLANE, str(file), window], check=True, capture_output=True)
     out = np.load(file)
@@ -88,7 +86,7 @@ def test_depth_is_exact_at_pixel_centres_and_sky_is_zero(tmp_path: Path, window:
     expected = np.where(np.isfinite(expected), expected, 0)
     error = np.abs(depth - expected) / np.maximum(expected, 1)
     assert (depth == 0).any()
-    # pixels whose centre is within rounding of an edge, or on the thin upper side of the wall, may differ
+    # pixels whose center is within rounding of an edge, or on the thin upper side of the wall, may differ
     assert (error < 5e-4).mean() > 0.98
     assert np.array_equal(out["light"], out["again"])
 

@@ -14,7 +14,7 @@ def drop(field: HeightField, points: np.ndarray) -> float:
     return found[0]
 
 
-def test_a_box_comes_to_rest_on_the_floor_and_the_next_on_the_box() -> None:
+def test_settle_stacks_boxes_on_the_floor() -> None:
     rng = np.random.default_rng(0)
     field = HeightField.flat(2.0)
     points = surface_points(rng, box(0.6, 0.6, 0.4))

@@ -10,7 +10,7 @@ from omnidc.cli import app
 from omnidc.datasets.shards import ShardWriter
 from omnidc.frame import Frame
 from omnidc.scenes.preview import contact_sheet, depth_picture
-from omnidc.scenes.statistics import bare, measure, near_edges, summarise
+from omnidc.scenes.statistics import bare, measure, near_edges, summarize
 
 
 def frame() -> Frame:
@@ -54,7 +54,7 @@ def test_relief_tells_shallow_pictures_from_deep_ones() -> None:
 
     flat, deep = measure(ramp(1.2)), measure(ramp(9.0))
     assert flat.relief == pytest.approx(0.9 * 0.2 / 1.1, rel=0.05)
-    group = summarise([flat, deep, deep])
+    group = summarize([flat, deep, deep])
     assert group.relief == deep.relief > 1
     assert group.shallow == pytest.approx(1 / 3)
 
@@ -66,8 +66,8 @@ def test_sparse_depth_has_no_edges_and_is_left_out_of_means() -> None:
     sparse.depth[:, ::2] = 0
     one, other = measure(sparse), measure(frame())
     assert np.isnan(one.edges)
-    assert summarise([one, other]).edges == other.edges
-    assert summarise([one, other]).frames == 2
+    assert summarize([one, other]).edges == other.edges
+    assert summarize([one, other]).frames == 2
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def vertices(scene: Scene) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_patches_and_strips_are_pictures_on_the_ground_and_nothing_more(seed: int, bare_kit: Kit) -> None:
+def test_patches_and_strips_lie_flat_on_the_ground(seed: int, bare_kit: Kit) -> None:
     scene, rng = Scene("street"), np.random.default_rng(seed)
     patches(scene, rng, bare_kit, STRAIGHT)
     strips(scene, rng, bare_kit, STRAIGHT, 1, 6.0)

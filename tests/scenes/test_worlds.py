@@ -15,7 +15,7 @@ def fingerprint(scene: Scene) -> list[float]:
         assert isinstance(item.shape, Mesh)
         numbers += [*item.position, *item.rotation, *item.scale, float(item.shape.vertices.sum())]
         if item.material is not None:
-            numbers += [*item.material.colour, item.material.tile, item.material.roughness]
+            numbers += [*item.material.color, item.material.tile, item.material.roughness]
             if item.material.texture is not None and item.material.texture.pixels is not None:
                 numbers.append(float(item.material.texture.pixels.sum()))
     return numbers

@@ -100,7 +100,7 @@ def test_undistorted_photos_agree_with_the_drawn_points(tmp_path: Path, model: s
     camera = pycolmap.Camera(camera_id=1, model=model, width=WIDTH * scale, height=HEIGHT * scale, params=params)
     points = np.array([[-0.3, 0.2, 1.0], [0.35, -0.25, 1.0], [0.1, 0.15, 1.0]])
     colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 3, camera=camera, count=4, step=0.0)
-    y, x = np.mgrid[: camera.height, : camera.width] + 0.5  # COLMAP's pixel centres
+    y, x = np.mgrid[: camera.height, : camera.width] + 0.5  # COLMAP's pixel centers
     dots = sum(np.exp(-((x - u) ** 2 + (y - v) ** 2) / 8) for u, v in camera.img_from_cam(points))
     picture = np.rint(255 * dots).astype(np.uint8)
     Image.fromarray(np.repeat(picture[..., None], 3, axis=2)).save(tmp_path / "i" / "view0.png")
@@ -115,7 +115,7 @@ def test_undistorted_photos_agree_with_the_drawn_points(tmp_path: Path, model: s
         assert np.abs(middle).max() < 0.6  # half a pixel is the rounding of the point
 
 
-def test_a_point_behind_a_surface_is_dropped_unless_the_image_saw_it(tmp_path: Path) -> None:
+def test_hidden_point_is_dropped_unless_tracked(tmp_path: Path) -> None:
     front = np.stack(np.broadcast_arrays(*np.mgrid[-0.5:0.5:16j, -0.4:0.4:16j], 2.0), axis=-1).reshape(-1, 3)
     points = np.concatenate([front, [[0.02, 0.03, 5.0]]])
     seen = [ALL] * len(front) + [(1, 2, 3)]
@@ -148,7 +148,7 @@ def test_masks_are_undistorted_with_their_images(tmp_path: Path) -> None:
     )
 
 
-def test_the_model_of_the_undistorted_images_projects_like_the_frames(tmp_path: Path) -> None:
+def test_undistorted_model_projects_like_frames(tmp_path: Path) -> None:
     camera = pycolmap.Camera(camera_id=1, model="SIMPLE_RADIAL", width=WIDTH, height=HEIGHT, params=[60, 32, 24, -0.1])
     points = wall(np.random.default_rng(3), 50, 3.0, 0.8)
     colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL] * 50, camera=camera)
@@ -222,7 +222,7 @@ def test_a_folder_without_a_model_says_where_one_was_looked_for(tmp_path: Path) 
         find_model(tmp_path)
 
 
-def test_hidden_point_test_removes_most_wrong_points_of_a_real_scene(shared: Path) -> None:
+def test_visibility_removes_wrong_points_of_real_scene(shared: Path) -> None:
     """7-Scenes red kitchen: points that the sensor says are hidden, by more than 10 %."""
     from omnidc.sensors.rgbd import open_recording
 

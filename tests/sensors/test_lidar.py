@@ -140,7 +140,7 @@ def test_folders_are_paired_by_name(tmp_path: Path) -> None:
         paired_frames(tmp_path / "scans", tmp_path / "images", Calibration(K, AXES))
 
 
-def test_projection_agrees_with_the_reference_projection_of_kitti(shared: Path) -> None:
+def test_projection_equals_reference_of_kitti(shared: Path) -> None:
     folder = shared / "data" / "formats" / "kitti_object"
     reference = np.load(shared / "data" / "real" / "kittilidar_objvis_000001.npz")
     for occlusion_window, least in ((0, 1.0), (None, 0.9)):
@@ -167,7 +167,7 @@ def test_a_return_covers_its_angular_spread_and_no_more() -> None:
     assert (single > 0).sum() == 1
 
 
-def test_overlapping_returns_share_the_pixels_by_nearness_of_their_centres() -> None:
+def test_overlapping_returns_go_to_the_nearer_center() -> None:
     points = np.array([[-0.5, 0.0, 10.0], [1.0, 0.0, 20.0]])  # 3 pixels left and right of the middle
     sparse, _ = spread_returns(points, K, (HEIGHT, WIDTH), 6.0, 6.0, 1)
     row = sparse[24]

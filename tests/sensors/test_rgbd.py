@@ -89,14 +89,14 @@ def test_scannet_depth_of_another_resolution_is_registered(tmp_path: Path) -> No
     for name in ("extrinsic_color.txt", "extrinsic_depth.txt"):
         matrix(tmp_path / "intrinsic" / name, np.eye(4))
     [frame] = open_recording(tmp_path)
-    only(frame, 2.0, share=0.24)  # a quarter of the colour pixels has a measurement
+    only(frame, 2.0, share=0.24)  # a quarter of the color pixels has a measurement
     assert frame.pose[0, 3] == 3
     matrix(tmp_path / "pose" / "0.txt", np.full((4, 4), -np.inf))  # lost tracking
     [frame] = open_recording(tmp_path)
     assert frame.pose is None
 
 
-def test_7scenes_is_read_from_one_folder_and_invalid_numbers_dropped(tmp_path: Path) -> None:
+def test_7scenes_folder_drops_invalid_depth(tmp_path: Path) -> None:
     photo(tmp_path / "frame-000003.color.png", (640, 480))
     depth = np.full((480, 640), 2.0)
     depth[:100] = 65.535
@@ -278,7 +278,7 @@ def test_quaternions_turn_like_their_matrix() -> None:
     assert np.allclose(pose_from_quaternion((0, 0, 0), (s, 0, 0, s))[:3, 2], [0, -1, 0])  # about x: z to -y
 
 
-def test_real_recordings_are_recognised(shared: Path) -> None:
+def test_real_recordings_are_recognized(shared: Path) -> None:
     formats = shared / "data" / "formats"
     medians = {
         "tum_fr1_rpy": 3.0,

@@ -112,7 +112,7 @@ def test_time_stamps_too_far_apart_are_refused(tmp_path: Path) -> None:
     assert len(bag_source(path, BagOptions(max_time_diff=0.4))) == 2
 
 
-def test_a_broken_chain_of_frames_is_refused_unless_a_calibration_is_given(tmp_path: Path) -> None:
+def test_bag_broken_frame_chain_needs_calibration(tmp_path: Path) -> None:
     path = bag(tmp_path, False, links=LINKS[:1])
     with pytest.raises(InputError, match=r"no chain from 'lidar' to 'camera_optical' .*--calib"):
         bag_source(path)
@@ -147,13 +147,13 @@ def test_frames_are_chained_both_ways_along_the_tree() -> None:
 def test_encodings_come_out_as_rgb() -> None:
     maker = Maker(ros1=False)
     rgb = np.random.default_rng(0).integers(0, 256, (6, 8, 3)).astype(np.uint8)
-    grey = rgb[..., 0]
+    gray = rgb[..., 0]
     assert np.array_equal(decode_image(maker.image(0, rgb[..., ::-1], "bgr8")), rgb)
-    alpha = np.concatenate([rgb, grey[..., None]], axis=2)
+    alpha = np.concatenate([rgb, gray[..., None]], axis=2)
     assert np.array_equal(decode_image(maker.image(0, alpha, "rgba8")), rgb)
     assert np.array_equal(decode_image(maker.image(0, alpha[..., [2, 1, 0, 3]], "bgra8")), rgb)
-    assert np.array_equal(decode_image(maker.image(0, grey, "mono8"))[..., 1], grey)
-    assert np.array_equal(decode_image(maker.image(0, grey.astype(np.uint16) << 8, "mono16"))[..., 2], grey)
+    assert np.array_equal(decode_image(maker.image(0, gray, "mono8"))[..., 1], gray)
+    assert np.array_equal(decode_image(maker.image(0, gray.astype(np.uint16) << 8, "mono16"))[..., 2], gray)
     good, packed = cv2.imencode(".png", rgb[..., ::-1])
     assert good
     assert np.array_equal(decode_image(SimpleNamespace(format="png", data=packed)), rgb)

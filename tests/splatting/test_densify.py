@@ -34,7 +34,7 @@ def test_split_to_has_the_count_and_renders_alike() -> None:
     assert len(many) == count
     before, after = (one.render(rasterize, cameras()[0], NEAR) for one in (few, many))
     assert float((after.alpha - before.alpha).abs().mean()) < 0.02
-    assert float((after.image - before.image).abs().mean()) < 0.1  # neighbours have random colors
+    assert float((after.image - before.image).abs().mean()) < 0.1  # neighbors have random colors
     assert split_to(few, 5, torch.Generator()) is few
 
 

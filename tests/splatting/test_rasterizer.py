@@ -128,7 +128,7 @@ def test_load_rasterizer_unknown_name_is_a_sentence() -> None:
 
 
 def test_gsplat_backend_call_follows_its_documented_interface(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in with gsplat's signature, computed by the twin: names, shapes, pixel centres, mode."""
+    """A stand-in with gsplat's signature, computed by the twin: names, shapes, pixel centers, mode."""
     parameters, camera = random_gaussians(3, 30), random_camera(3)
 
     def rasterization(

@@ -56,7 +56,7 @@ def test_geometry_keeps_picture_depth_and_intrinsics_together(seed: int, size: t
     assert result.intrinsics[0, 0] > 0
 
 
-def test_enlarged_depth_has_no_stairs_on_surfaces_and_no_ramps_at_edges() -> None:
+def test_enlarged_depth_is_smooth_with_sharp_edges() -> None:
     depth = np.full((20, 30), 2.0, dtype=np.float32) + 0.01 * np.arange(30, dtype=np.float32)
     depth[:, 15:] += 3
     depth[:4] = 0
@@ -132,7 +132,7 @@ def test_each_effect_changes_the_picture_a_little(name: str) -> None:
     assert 0.05 < change < 40
 
 
-def test_saturation_is_an_interpolation_between_grey_and_colour() -> None:
+def test_saturation_is_an_interpolation_between_gray_and_color() -> None:
     image = plane_frame().image
     config = AugmentConfig(brightness=0, contrast=0, saturation=0.99)
     spreads = [

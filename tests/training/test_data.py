@@ -26,7 +26,7 @@ def order_of(*sources: Source, mix: str = "even", epoch_size: int = 0, seed: int
     return epoch_order(sources, mix=mix, epoch_size=epoch_size, seed=seed, epoch=epoch)
 
 
-def test_even_mix_draws_every_source_alike_and_each_frame_before_any_again() -> None:
+def test_even_mix_draws_sources_alike() -> None:
     order = order_of(source("big", 30), source("small", 7), seed=1)
     assert len(order) == 60
     assert Counter(order[:, 0].tolist()) == {0: 30, 1: 30}

@@ -126,7 +126,7 @@ def test_l1_is_the_mean_over_known_pixels_of_each_image() -> None:
     torch.testing.assert_close(losses.l1_log(depth, truth), expected)
 
 
-def test_prediction_beyond_max_depth_is_called_back_only_when_the_truth_is_near() -> None:
+def test_prediction_beyond_max_depth_is_clipped_near_truth() -> None:
     truth = torch.tensor([2.0, 50.0]).reshape(1, 1, 1, 2)
     depth = torch.tensor([30.0, 30.0]).reshape(1, 1, 1, 2).requires_grad_()
     losses.l1(depth, truth, max_depth=10.0).sum().backward()
@@ -261,7 +261,7 @@ def test_unknown_gradient_space_is_a_sentence() -> None:
         LossConfig(gradient_space="cubic")
 
 
-def test_gradient_matching_ignores_a_constant_offset_and_pixels_without_truth() -> None:
+def test_gradient_matching_ignores_constant_offset() -> None:
     truth = depths(1, 1, 21, 27)
     assert losses.gradient_matching(truth + 3, truth, max_depth=None).item() < 1e-12
     assert losses.gradient_matching(truth * 3, truth, log=True).item() < 1e-12
@@ -339,7 +339,7 @@ def test_gradients_of_each_term_are_those_of_finite_differences(name: str) -> No
 
 
 @pytest.mark.parametrize("nothing", [0.0, math.nan])
-def test_no_truth_and_no_measurement_give_zero_loss_and_zero_gradient(nothing: float) -> None:
+def test_losses_without_depth_are_zero(nothing: float) -> None:
     leaves = make_leaves()
     truth = torch.full((2, 1, 12, 20), nothing, dtype=torch.float64)
     for name, term in every_term(truth, leaves, torch.zeros_like(truth)).items():

@@ -24,7 +24,7 @@ def losses(folder: Path) -> list[str]:
         return [row["total"] for row in csv.DictReader(file)]
 
 
-def test_manifest_starts_the_same_run_from_a_folder_that_holds_more(tmp_path: Path) -> None:
+def test_manifest_repeats_run_in_a_grown_folder(tmp_path: Path) -> None:
     render(tmp_path / "first", 0)
     render(tmp_path / "first", 2)
     train(tiny_config(tmp_path / "first"), tmp_path / "one", quiet=True)

@@ -70,7 +70,7 @@ def test_networks_that_are_none_are_refused() -> None:
         build_network(NetworkConfig("torch.nn:Identity"))
 
 
-def test_frozen_parameters_are_not_trained_and_unknown_ones_are_refused() -> None:
+def test_freeze_keeps_parameters_and_refuses_unknown() -> None:
     network = build_network(NetworkConfig("compact", SMALL))
     freeze(network, ["trunk.encoder.stem", "trunk.encoder.blocks.0."])
     still = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}

@@ -22,7 +22,7 @@ STILL = dict.fromkeys(("flip", "compress_log_depth", "brightness", "contrast", "
 NO_CAMERA = dict.fromkeys(("exposure", "white_balance", "vignette", "defocus", "motion", "noise", "jpeg"), 0.0)
 
 
-# Rooms with as many depth edges as photographs have (1 to 4 % of the pixels), unlike the thickets among the others.
+# Rooms with as many depth edges as photographs have (1 to 4 % of the pixels), unlike frames of leaves.
 ROOMS = ["10000_0", "10017_1", "10030_0", "10035_2", "20002_4", "20020_1", "20022_4", "20030_1"]
 
 

@@ -98,11 +98,11 @@ def test_batch_has_one_size_and_sizes_change_between_steps(shard: Path) -> None:
     assert set.union(*sizes) == {(32, 48), (48, 64)}
 
 
-def test_a_thicket_of_edges_is_replaced_by_another_view(shard: Path) -> None:
+def test_sample_of_many_edges_is_replaced_by_another_view(shard: Path) -> None:
     """Two frames, one of which is nothing but edges: every sample comes from the other."""
     image = np.zeros((64, 96, 3), np.uint8)
-    thicket = np.where(np.indices((64, 96)).sum(0) // 2 % 2, 1.0, 3.0).astype(np.float32)
-    frames = [Frame(image, depth=depth, name=name) for depth, name in ((thicket, "thicket"), (0 * thicket + 2, "wall"))]
+    leaves = np.where(np.indices((64, 96)).sum(0) // 2 % 2, 1.0, 3.0).astype(np.float32)
+    frames = [Frame(image, depth=depth, name=name) for depth, name in ((leaves, "leaves"), (0 * leaves + 2, "wall"))]
     config = tiny_config(shard)
     config.data.max_edge_fraction = 0.15
     samples = Samples([Source("two", frames, np.arange(2))], config.data, config.augment, seed=0)

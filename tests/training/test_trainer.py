@@ -135,7 +135,7 @@ def test_killed_run_goes_on_as_if_nothing_had_happened(shard: Path, tmp_path: Pa
     same_weights(killed / "last.safetensors", tmp_path / "whole" / "last.safetensors")
 
 
-def test_growing_folder_is_indexed_anew_each_epoch_but_not_within(tmp_path: Path) -> None:
+def test_growing_folder_is_indexed_once_an_epoch(tmp_path: Path) -> None:
     folder = tmp_path / "frames"
 
     def grow(number: int) -> None:
@@ -167,7 +167,7 @@ def test_growing_folder_is_indexed_anew_each_epoch_but_not_within(tmp_path: Path
     assert len(resumed.data.train[0].frames) == 24
 
 
-def test_two_processes_with_half_the_batch_each_give_the_same_losses(shard: Path, tmp_path: Path) -> None:
+def test_two_processes_give_losses_of_one(shard: Path, tmp_path: Path) -> None:
     config = tiny_config(shard, "schedule.steps=5", "validation.every_steps=3")
     train(config, tmp_path / "one", quiet=True)
     two = tmp_path / "two"
@@ -443,10 +443,10 @@ def test_impossible_runs_are_refused_before_they_begin(shard: Path, tmp_path: Pa
     assert "no parameter" in refused("optimizer.lr_scale={nose = 1.0}")
     assert "needs a GPU" in refused("runtime.precision=bf16")
     assert "sparkle" in refused("validation.patterns=['sparkle']")
-    assert "does not take" in refused("network.options.colour=1")
+    assert "does not take" in refused("network.options.color=1")
 
 
-def test_learning_rates_scale_by_prefix_and_norms_keep_their_weights(shard: Path) -> None:
+def test_optimizer_scales_rates_by_prefix(shard: Path) -> None:
     config = tiny_config(shard, "optimizer.lr_scale={stem = 0.1}", "optimizer.decay_all=false")
     network = TinyNetwork()
     groups = make_optimizer(network, config.optimizer).param_groups

@@ -80,7 +80,7 @@ def test_frame_without_a_finite_result_scores_nan(monkeypatch: pytest.MonkeyPatc
     assert math.isnan(scores["200"].rel)
 
 
-def test_validation_repeats_itself_and_leaves_the_network_as_it_was() -> None:
+def test_validation_repeats_and_keeps_network() -> None:
     network = TinyNetwork().train()
     calls = network.calls.clone()
     first, picture = validate(network, frames(), ["200", "lidar-8"], pictures=2)

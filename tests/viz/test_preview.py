@@ -29,7 +29,7 @@ def test_positions_rise_from_0_to_1(high: float) -> None:
     assert (np.diff(positions) >= 0).all()
 
 
-def test_near_is_warm_and_far_is_cold_and_missing_is_grey() -> None:
+def test_near_is_warm_and_far_is_cold_and_missing_is_gray() -> None:
     near, middle, far, none = colorize(np.array([[1.0, 1.5, 2.0, 0.0]]), Scale(1, 2))[0].astype(int)
     assert near[0] > near[2]
     assert far[2] > far[0]
@@ -37,7 +37,7 @@ def test_near_is_warm_and_far_is_cold_and_missing_is_grey() -> None:
     assert middle[1] > 150
 
 
-def test_points_are_drawn_where_they_are_in_the_colour_of_their_depth() -> None:
+def test_points_are_drawn_in_the_color_of_depth() -> None:
     sparse = np.zeros((50, 60), np.float32)
     sparse[10, 20], sparse[40, 50] = 1, 2
     picture = draw_points(np.full((100, 120, 3), 77, np.uint8), sparse, Scale(1, 2))
@@ -98,7 +98,7 @@ def test_scale_keeps_a_background_of_a_tenth() -> None:
     assert Scale.of(depth).high > 20
 
 
-def test_sky_lies_outside_the_colour_bar() -> None:
+def test_sky_lies_outside_the_color_bar() -> None:
     depth = np.tile(np.linspace(2, 6, 64, dtype=np.float32), (48, 1))
     depth[:10] = 900
     sky = np.zeros(depth.shape, bool)
@@ -106,7 +106,7 @@ def test_sky_lies_outside_the_colour_bar() -> None:
     image = np.full((48, 64, 3), 30, np.uint8)
     with_sky = preview(image, depth, sky=sky)
     masked = np.where(sky, 0, depth)
-    legend = np.s_[:, -100:]  # colour bar, numbers and key
+    legend = np.s_[:, -100:]  # color bar, numbers and key
     assert (preview(image, masked, sky=sky) == with_sky).all()
     assert (with_sky[legend] != preview(image, depth)[legend]).any()
     assert (with_sky[legend] == 225).all(axis=2).sum() > 200

@@ -340,7 +340,7 @@ def test_the_doctor_gives_a_verdict(open_page: Any) -> None:
     page.wait_for_selector("#verdict", state="hidden")  # it belonged to the input before
 
 
-def test_the_selected_tab_is_marked_in_forced_colours(open_page: Any) -> None:
+def test_the_selected_tab_is_marked_in_forced_colors(open_page: Any) -> None:
     page = open_page(forced_colors="active")
     borders = "id => { const s = getComputedStyle(document.getElementById(id)); return s.borderBottomColor; }"
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -596,7 +596,7 @@ def test_pictures_of_the_documentation(open_page: Any, tmp_path: Path) -> None:
         page.screenshot(path=tmp_path / "shot.png", full_page=width > 500)
         taken = Image.open(tmp_path / "shot.png").convert("RGB")
         taken = taken.resize((width, round(taken.height * width / taken.width)), Image.Resampling.LANCZOS)
-        # 256 colours, dithered: a third of the bytes, and no bands in the maps.
+        # 256 colors, dithered: a third of the bytes, and no bands in the maps.
         taken = taken.quantize(palette=taken.quantize(256), dither=Image.Dither.FLOYDSTEINBERG)
         taken.save(Path(PICTURES or "") / f"{name}.png", optimize=True)
 

@@ -101,7 +101,7 @@ SPARSE = {
     "damaged exr": ("a.exr", b"v/1\x01\x02\0\0\0" + b"\xff" * 60, 422, "damaged"),
     "text": ("depth.txt", b"1 2 3", 422, "depth.txt"),
     "text as npy": ("depth.npy", b"1 2 3", 422, "depth.npy"),
-    "colour png": ("room.png", (EXAMPLES / "room.jpg").read_bytes(), 422, "room.png"),
+    "color png": ("room.png", (EXAMPLES / "room.jpg").read_bytes(), 422, "room.png"),
     "path trick": ("../../../etc/passwd", b"root", 422, "passwd"),
     "absolute path": ("/etc/shadow.npy", b"root", 422, "shadow.npy is damaged"),
     "nul in the name": ("a\0b.npy", b"root", 422, "damaged"),
@@ -178,7 +178,7 @@ def test_bad_images_are_refused_with_a_sentence(client: Any, data: bytes, status
         ({"max_long_side": "0"}, 422, "max_long_side"),
         ({"keep_input": "harder"}, 422, "keep_input"),
         ({"ray_depth": "true", "points": "[[1,2,3]]"}, 422, "intrinsics"),
-        ({"colour": "red"}, 422, "colour"),
+        ({"color": "red"}, 422, "color"),
     ],
 )
 def test_bad_fields_are_named(client: Any, room: Any, fields: Any, status: int, words: str) -> None:

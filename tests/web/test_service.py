@@ -1,4 +1,4 @@
-"""POST /v1/complete and its neighbours: what a well-behaved client gets."""
+"""POST /v1/complete and its neighbors: what a well-behaved client gets."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_accept_header_chooses(accept: str | None, kind: str) -> None:
     assert MEDIA_TYPES[negotiate(accept)][0] == kind
 
 
-def test_neighbours(client_of: Any, room: Any) -> None:
+def test_neighbors(client_of: Any, room: Any) -> None:
     client = client_of(page=False)
     assert client.get("/healthz").text == "ok\n"
     assert client.get("/readyz").text == "ready\n"

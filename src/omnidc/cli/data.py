@@ -21,7 +21,7 @@ def list_datasets() -> None:
     from omnidc.datasets import DATASETS
 
     rows = [("NAME", "FOR", "WHAT", "LICENCE")]
-    rows += [(name, d.split, d.description, d.licence) for name, d in DATASETS.items()]
+    rows += [(name, d.split, d.description, d.license) for name, d in DATASETS.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

@@ -17,7 +17,7 @@ def push(
     address: Annotated[str, typer.Argument(metavar="hf://OWNER/NAME", help="Where it goes; made if it is missing.")],
     onnx: Annotated[Path | None, typer.Option(help="Exported model that goes along.")] = None,
     card: Annotated[Path | None, typer.Option(help="Text of the model card; default: a short one.")] = None,
-    license: Annotated[str, typer.Option(help="Licence, as the hub names it.")] = "apache-2.0",
+    license: Annotated[str, typer.Option(help="License, as the hub names it.")] = "apache-2.0",
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     message: Annotated[str, typer.Option("--message", help="Message of the commit.")] = "Upload an omnidc model",
 ) -> None:

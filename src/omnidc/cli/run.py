@@ -255,4 +255,4 @@ def draw_overlay(source: LazyFrames, path: Path) -> None:
         describe(frame, typer.echo)
         pictures.append(point_overlay(frame.image, frame.measurements()))
     write_picture(path, pictures[0] if len(pictures) == 1 else contact_sheet(pictures))
-    typer.echo(f"wrote {path}: the colours (near red, far blue) should follow the things in the photograph.")
+    typer.echo(f"wrote {path}: the colors (near red, far blue) should follow the things in the photograph.")

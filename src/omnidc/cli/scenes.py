@@ -163,7 +163,7 @@ def stats(
 ) -> None:
     """Print depth histogram, share of pixels near depth edges and share of bare pixels, by world."""
     from omnidc.datasets.shards import open_frames
-    from omnidc.scenes.statistics import measure, real_frames, summarise, table
+    from omnidc.scenes.statistics import measure, real_frames, summarize, table
 
     frames = open_frames(folder)
     groups: dict[str, list[int]] = {}
@@ -177,9 +177,9 @@ def stats(
             frame = frames[index]
             assert frame.depth is not None
             figures.append(measure(frame, frame.depth == 0))
-        rows.append((name, summarise(figures)))
+        rows.append((name, summarize(figures)))
         everything += figures
-    rows.append(("all rendered", summarise(everything)))
+    rows.append(("all rendered", summarize(everything)))
     if real is not None:
-        rows.append(("real", summarise([measure(frame) for frame in real_frames(real)])))
+        rows.append(("real", summarize([measure(frame) for frame in real_frames(real)])))
     typer.echo(table(rows))

@@ -31,7 +31,7 @@ OcclusionWindow = Annotated[
 ]
 Columns = Annotated[int | None, typer.Option(help="Numbers per point of a .bin: KITTI 4, nuScenes 5, VoD radar 7.")]
 Calib = Annotated[Path | None, typer.Option(help="Calibration: KITTI text, or JSON/YAML (see docs/bridges.md).")]
-KittiCamera = Annotated[int, typer.Option("--kitti-camera", help="KITTI's colour camera, 2 or 3.")]
+KittiCamera = Annotated[int, typer.Option("--kitti-camera", help="KITTI's color camera, 2 or 3.")]
 MaxInputDepth = Annotated[float | None, typer.Option(help="Ignore measurements farther than this, metres.")]
 MaxTimeDiff = Annotated[float, typer.Option(help="Most seconds between an image and its depth.")]
 
@@ -109,7 +109,7 @@ def colmap(
         bool, typer.Option("--run-sfm", help="Make the model first, from the photographs; MODEL is its new folder.")
     ] = False,
     sequential: Annotated[
-        bool, typer.Option("--sequential", help="With --run-sfm: match neighbours in the order of names, for video.")
+        bool, typer.Option("--sequential", help="With --run-sfm: match neighbors in the order of names, for video.")
     ] = False,
     poses: Annotated[
         Path | None,
@@ -214,14 +214,14 @@ def radar(
 
 
 def rgbd(
-    color: Annotated[Path, typer.Argument(help="Recording (folder), or colour image or folder of them.")],
+    color: Annotated[Path, typer.Argument(help="Recording (folder), or color image or folder of them.")],
     options: CompleteOptions,
     write: WriteOptions,
     run: RunOptions,
     exports: PosedExports,
     depth: Annotated[Path | None, typer.Argument(help="Depth file or folder, when not a recording.")] = None,
     output: Output = Path("omnidc_rgbd"),
-    layout: Annotated[str | None, typer.Option(help="Layout of the recording; default: recognised.")] = None,
+    layout: Annotated[str | None, typer.Option(help="Layout of the recording; default: recognized.")] = None,
     calib: Calib = None,
     intrinsics: Annotated[
         tuple[float, float, float, float] | None,

@@ -84,7 +84,7 @@ def read_frame(root: Path, native: bool, sensor: bool, entry: tuple[Path, bool])
 
 
 def scatter(low: Depth, size: tuple[int, int]) -> Depth:
-    """A small depth map's samples at the pixels under their centres; 0 elsewhere."""
+    """A small depth map's samples at the pixels under their centers; 0 elsewhere."""
     rows = ((np.arange(low.shape[0]) + 0.5) * (size[0] / low.shape[0])).astype(int)
     columns = ((np.arange(low.shape[1]) + 0.5) * (size[1] / low.shape[1])).astype(int)
     out = np.zeros(size, np.float32)

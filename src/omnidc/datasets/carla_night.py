@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.datasets.decode import read_grey, read_image, read_lines, valid
+from omnidc.datasets.decode import read_gray, read_image, read_lines, valid
 from omnidc.datasets.source import Frames, choose, need_entries, need_folder, positive
 from omnidc.frame import Frame
 
@@ -43,7 +43,7 @@ def read_frame(root: Path, scale: float, name: str) -> Frame:
     sparse_path, truth_path = root / "sparse" / depth_name, root / "semi" / depth_name
     return Frame(
         read_image(image_path),
-        sparse=valid(read_grey(sparse_path) / np.float32(scale)),
-        depth=valid(read_grey(truth_path) / np.float32(scale)),
+        sparse=valid(read_gray(sparse_path) / np.float32(scale)),
+        depth=valid(read_gray(truth_path) / np.float32(scale)),
         name=name.removesuffix("_rgb.png"), source=str(image_path),
     )  # fmt: skip

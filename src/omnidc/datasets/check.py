@@ -45,7 +45,7 @@ def statistics(label: str, depth: npt.NDArray[np.float32] | None) -> str:
 
 
 def picture(frame: Frame) -> Picture:
-    """RGB | sparse | depth side by side, depths in one colour scale (logarithmic, near = red), unknown = black."""
+    """RGB | sparse | depth side by side, depths in one color scale (logarithmic, near = red), unknown = black."""
     known = [d[d > 0] for d in (frame.sparse, frame.depth) if d is not None]
     values = np.concatenate(known) if known else np.empty(0, np.float32)
     low, high = np.percentile(values, [2, 98]) if values.size else (1.0, 2.0)
@@ -54,13 +54,13 @@ def picture(frame: Frame) -> Picture:
         # Single pixels vanish when the picture is shown smaller: draw every point a little larger.
         reach = max(1, round(min(frame.height, frame.width) / 240)) * 2 + 1
         points = np.asarray(cv2.dilate(frame.sparse, np.ones((reach, reach), np.uint8)), dtype=np.float32)
-        panels.append(colour(points, low, high))
+        panels.append(color(points, low, high))
     if frame.depth is not None:
-        panels.append(colour(frame.depth, low, high))
+        panels.append(color(frame.depth, low, high))
     return np.concatenate(panels, axis=1)
 
 
-def colour(depth: npt.NDArray[np.float32], low: float, high: float) -> Picture:
+def color(depth: npt.NDArray[np.float32], low: float, high: float) -> Picture:
     """Depth [H, W] as RGB; log scale between `low` and `high`."""
     span = max(float(np.log(high / low)), 1e-6)
     share = np.log(np.maximum(depth, 1e-12) / low) / span

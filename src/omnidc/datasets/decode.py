@@ -54,13 +54,13 @@ def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
         return np.asarray(values, np.float32) / np.float32(per_unit)
 
 
-def read_grey(path: Path) -> Depth:
-    """A grey PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole metres."""
-    need_file(path, "a grey PNG")
-    with open_picture(path, "a grey PNG") as picture:
+def read_gray(path: Path) -> Depth:
+    """A gray PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole metres."""
+    need_file(path, "a gray PNG")
+    with open_picture(path, "a gray PNG") as picture:
         values = np.asarray(picture)
         if values.ndim != 2:
-            raise ValueError("it is a colour picture")
+            raise ValueError("it is a color picture")
         return values.astype(np.float32)
 
 

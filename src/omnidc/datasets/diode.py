@@ -6,7 +6,7 @@
 
 ROOT/val/indoors works too; list_file=PATH reads a list (image, depth, mask; the Marigold archive has one).
 As in the released evaluation: known is mask > 0 and z > 0.1 m; smeared edges go (a pixel that differs by more than
-5 % indoors, 15 % outdoors, from one of its eight neighbours, where unknown and outside count as 0); the middle
+5 % indoors, 15 % outdoors, from one of its eight neighbors, where unknown and outside count as 0); the middle
 1000x750 becomes 640x480. native=True keeps all pixels and sizes, without the edge filter.
 Checked: the camera against the dataset's development kit; not against the data (none at hand).
 """
@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 
 from omnidc.datasets.decode import Depth, camera, read_columns, read_depth, read_image, valid
-from omnidc.datasets.resample import centre, crop_camera, resize_camera, resize_image, resize_nearest
+from omnidc.datasets.resample import center, crop_camera, resize_camera, resize_image, resize_nearest
 from omnidc.datasets.source import Frames, choose, need_entries, safe_name
 from omnidc.frame import Frame
 
@@ -52,9 +52,9 @@ def open_frames(root: Path, *, part: str = "all", list_file: str | Path | None =
 
 
 def without_edges(depth: Depth, share: float) -> Depth:
-    """`depth` without pixels that differ from a 3x3 neighbour by more than `share` of themselves.
+    """`depth` without pixels that differ from a 3x3 neighbor by more than `share` of themselves.
 
-    max |d - n| over the neighbourhood is max(d_max - d, d - d_min), so two rank filters do it.
+    max |d - n| over the neighborhood is max(d_max - d, d - d_min), so two rank filters do it.
     """
     kernel = np.ones((3, 3), np.uint8)
     highest = cv2.dilate(depth, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=0)
@@ -71,7 +71,7 @@ def read_frame(root: Path, native: bool, entry: tuple[Path, Path, Path, str]) ->
         depth = valid(depth)
     else:
         depth = without_edges(valid(depth, low=0.1), EDGE[kind])
-        top, left = centre(depth.shape, CROP)
+        top, left = center(depth.shape, CROP)
         window = np.s_[top : top + CROP[0], left : left + CROP[1]]
         image, depth = resize_image(image[window], SIZE), resize_nearest(depth[window], SIZE)
         intrinsics = resize_camera(crop_camera(K, top, left), CROP, SIZE)

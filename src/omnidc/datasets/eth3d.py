@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from omnidc.datasets.decode import Depth, camera, image_size, read_columns, read_image, read_raw, valid
-from omnidc.datasets.resample import block_mean, centre, crop_camera, resize_image
+from omnidc.datasets.resample import block_mean, center, crop_camera, resize_image
 from omnidc.datasets.source import Frames, choose, need_entries
 from omnidc.errors import FileError
 from omnidc.frame import Frame
@@ -107,7 +107,7 @@ def read_frame(native: bool, entry: Entry) -> Frame:
         full = camera(425.0 * FACTOR, 425.0 * FACTOR, 320.5 * FACTOR - 0.5, 240.5 * FACTOR - 0.5)
         K = crop_camera(full, -top, -left)
     else:
-        top, left = centre((height, width), CROP)
+        top, left = center((height, width), CROP)
         window = np.s_[top : top + CROP[0], left : left + CROP[1]]
         image, depth = resize_image(image[window], SIZE), block_mean(depth[window], FACTOR)
     return Frame(
@@ -127,12 +127,12 @@ def read_sfm_frame(models: dict[str, Path], entry: Entry) -> Frame:
     name = next((name for name in model.views if Path(name).name == entry[1].name), None)
     if name is None:
         raise FileError(f"The COLMAP model in {models[entry[0]]} has no image {entry[1].name}: download it again.")
-    top, left = centre(image_size(entry[1]), CROP)
+    top, left = center(image_size(entry[1]), CROP)
     pixels, z = observed_points(model, name)
-    return replace(frame, sparse=rasterise(pixels, z, top, left))
+    return replace(frame, sparse=rasterize(pixels, z, top, left))
 
 
-def rasterise(pixels: np.ndarray, z: np.ndarray, top: int, left: int) -> Depth:
+def rasterize(pixels: np.ndarray, z: np.ndarray, top: int, left: int) -> Depth:
     """Sparse depth of points at full-size pixels [N, 2]; later points overwrite earlier ones."""
     column = np.floor((pixels[:, 0] - left) / FACTOR).astype(int)
     row = np.floor((pixels[:, 1] - top) / FACTOR).astype(int)

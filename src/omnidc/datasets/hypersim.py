@@ -94,7 +94,7 @@ def _found(scenes: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def intrinsics(lens: tuple[float, float, float, float], height: int, width: int) -> npt.NDArray[np.float64]:
-    """Pinhole matrix with pixel centres at integers: X/Z = M00 u + M02 with u = (2x + 1)/W - 1; v points up."""
+    """Pinhole matrix with pixel centers at integers: X/Z = M00 u + M02 with u = (2x + 1)/W - 1; v points up."""
     m00, m02, m11, m12 = lens
     fx, fy = width / (2 * m00), height / (2 * m11)
     return camera(fx, fy, width / 2 - fx * m02 - 0.5, height / 2 + fy * m12 - 0.5)

@@ -6,7 +6,7 @@
 The released evaluation applies no mask (depth 0 is unknown); masks=True also removes the pixels that `mask_invalid`
 and `mask_transp` mark (0 = marked). Only MATLAB files before version 7.3 are read (the published ones are).
 Checked: nothing of the original (none at hand); fields as in the published evaluation code, whose `calib` is the
-transposed camera matrix (both orientations are recognised) and counts pixels from 1, as MATLAB does.
+transposed camera matrix (both orientations are recognized) and counts pixels from 1, as MATLAB does.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def open_frames(
 
 @cache
 def read_camera(path: Path, camera: str) -> npt.NDArray[np.float64]:
-    """Intrinsics of a rectified colour camera: the left 3 × 3 of P_rect."""
+    """Intrinsics of a rectified color camera: the left 3 × 3 of P_rect."""
     key = f"P_rect_{camera[-2:]}"
     for line in read_lines(need_file(path, "KITTI's camera calibration"), "KITTI's camera calibration"):
         name, _, values = line.partition(":")

@@ -1,4 +1,4 @@
-"""The colour camera of NYU Depth v2 at 640x480, from the dataset's toolbox."""
+"""The color camera of NYU Depth v2 at 640x480, from the dataset's toolbox."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from omnidc.datasets.decode import read_h5, valid
 from omnidc.datasets.nyu_camera import NYU_K
-from omnidc.datasets.resample import centre, crop_camera, resize_bilinear, resize_camera, resize_image
+from omnidc.datasets.resample import center, crop_camera, resize_bilinear, resize_camera, resize_image
 from omnidc.datasets.source import Frames, first_folder, need_entries, safe_name
 from omnidc.errors import FileError
 from omnidc.frame import Frame
@@ -49,7 +49,7 @@ def read_frame(root: Path, native: bool, path: Path) -> Frame:
     if not native:
         full = z.shape[0], z.shape[1]
         image, z, K = resize_image(image, HALF), resize_bilinear(z, HALF), resize_camera(K, full, HALF)
-        top, left = centre(HALF, CROP)
+        top, left = center(HALF, CROP)
         window = np.s_[top : top + CROP[0], left : left + CROP[1]]
         image, z, K = image[window].copy(), z[window].copy(), crop_camera(K, top, left)
     return Frame(image, depth=z, intrinsics=K, name=safe_name(path, root), source=str(path))

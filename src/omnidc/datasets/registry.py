@@ -21,7 +21,7 @@ class Dataset:
     function: str
     split: str  # "train", "test" or "own"
     description: str
-    licence: str
+    license: str
 
     @property
     def reader(self) -> Callable[..., Frames]:
@@ -39,11 +39,11 @@ class Dataset:
         return [name for name in inspect.signature(self.reader).parameters if name != "root"]
 
 
-def _line(module: str, split: str, description: str, licence: str, function: str = "open_frames") -> Dataset:
-    return Dataset(f"omnidc.datasets.{module}", function, split, description, licence)
+def _line(module: str, split: str, description: str, license: str, function: str = "open_frames") -> Dataset:
+    return Dataset(f"omnidc.datasets.{module}", function, split, description, license)
 
 
-# Licences as their authors state them; "?" = commonly given, but we did not see the statement. docs/datasets.md.
+# Licenses as their authors state them; "?" = commonly given, but we did not see the statement. docs/datasets.md.
 DATASETS: dict[str, Dataset] = {
     "hypersim": _line("hypersim", "train", "rendered interiors, 1024x768, ray distance turned into z", "CC BY-SA 3.0"),
     "irs": _line("irs", "train", "rendered indoor stereo, 960x540, disparity turned into z", "not stated"),

@@ -13,8 +13,8 @@ Picture = npt.NDArray[np.uint8]
 Matrix = npt.NDArray[np.float64]
 
 
-def centre(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, int]:
-    """(top, left) of a centred window of `size` in a picture of `shape`; halves round to even, as in the release."""
+def center(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, int]:
+    """(top, left) of a centered window of `size` in a picture of `shape`; halves round to even, as in the release."""
     height, width = shape[:2]
     if height < size[0] or width < size[1]:
         raise InputError(
@@ -32,7 +32,7 @@ def resize_image(image: Picture, size: tuple[int, int]) -> Picture:
 
 
 def resize_nearest(depth: Depth, size: tuple[int, int]) -> Depth:
-    """The value under each output pixel's centre, so that no depth is invented at edges."""
+    """The value under each output pixel's center, so that no depth is invented at edges."""
     return np.asarray(Image.fromarray(depth).resize((size[1], size[0]), Image.Resampling.NEAREST))
 
 
@@ -59,7 +59,7 @@ def crop_camera(K: Matrix, top: int, left: int) -> Matrix:
 
 
 def resize_camera(K: Matrix, old: tuple[int, int], new: tuple[int, int]) -> Matrix:
-    """Intrinsics after a resize from `old` to `new` (height, width), with pixel centres at integers."""
+    """Intrinsics after a resize from `old` to `new` (height, width), with pixel centers at integers."""
     sy, sx = new[0] / old[0], new[1] / old[1]
     out = K.copy()
     out[0] *= sx

@@ -9,7 +9,7 @@ import numpy.typing as npt
 MIN_SHARE = 0.015  # of the image: smaller regions are not called sky
 SMOOTH = 7.0  # mean gradient (8-bit steps per pixel) of the sky's surroundings
 BRIGHT = 175  # least brightness of an overcast sky, 0 to 255
-GREY = 60  # largest difference of its channels
+GRAY = 60  # largest difference of its channels
 BLUE = 12  # by how much blue exceeds red in a clear sky
 BLUE_BRIGHT = 80  # its least brightness
 LONG_SIDE = 480  # pixels at which the sky is looked for
@@ -23,7 +23,7 @@ def sky_mask(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     small = cv2.GaussianBlur(cv2.resize(image, size, interpolation=cv2.INTER_AREA), (0, 0), 1.0).astype(np.float32)
     red, green, blue = small[..., 0], small[..., 1], small[..., 2]
     brightness, darkest = small.max(axis=2), small.min(axis=2)
-    overcast = (brightness > BRIGHT) & (brightness - darkest < GREY) & (blue > red - 8)
+    overcast = (brightness > BRIGHT) & (brightness - darkest < GRAY) & (blue > red - 8)
     clear = (blue > red + BLUE) & (blue > green - 4) & (brightness > BLUE_BRIGHT)
     gradient = np.abs(cv2.Sobel(small, cv2.CV_32F, 1, 0)).max(axis=2) + np.abs(cv2.Sobel(small, cv2.CV_32F, 0, 1)).max(
         axis=2

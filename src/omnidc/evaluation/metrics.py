@@ -135,7 +135,7 @@ def edge_band(
 ) -> Mask:
     """Known pixels within `width` pixels of a depth edge.
 
-    An edge lies between two 4-neighbours whose depths differ by more than `ratio`. Unknown pixels take the depth of
+    An edge lies between two 4-neighbors whose depths differ by more than `ratio`. Unknown pixels take the depth of
     the nearest known one first, so that an edge whose two sides are parted by a stereo shadow is found as well.
     The band is empty when less than `EDGE_MIN_DENSITY` of the truth is known.
     """

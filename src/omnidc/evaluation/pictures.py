@@ -23,7 +23,7 @@ Rgb = npt.NDArray[np.uint8]
 
 def colorize(
     value: npt.NDArray[np.floating],  # [H, W] in [0, 1]
-    shown: npt.NDArray[np.bool_],  # [H, W], the rest is dark grey
+    shown: npt.NDArray[np.bool_],  # [H, W], the rest is dark gray
     scheme: int,
 ) -> Rgb:
     level = np.nan_to_num(np.clip(value, 0, 1), nan=0.0, posinf=1.0, neginf=0.0)

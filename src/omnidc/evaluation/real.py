@@ -116,10 +116,10 @@ def read_photograph(path: Path, long_side: int = LONG_SIDE) -> Photograph:
         depth = shrink_depth(depth, new_height, new_width)
         sensor = None if sensor is None else shrink_depth(sensor, new_height, new_width)
         if intrinsics is not None:
-            # Pixel centres are integers, so the corner that stays fixed is (-0.5, -0.5).
-            centre = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+            # Pixel centers are integers, so the corner that stays fixed is (-0.5, -0.5).
+            center = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
             resize = np.diag([new_width / width, new_height / height, 1.0])
-            intrinsics = np.linalg.inv(centre) @ resize @ centre @ intrinsics
+            intrinsics = np.linalg.inv(center) @ resize @ center @ intrinsics
     return Photograph(image, depth, sensor, intrinsics)
 
 

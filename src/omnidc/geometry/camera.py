@@ -1,6 +1,6 @@
 """Pinhole cameras: checking and scaling intrinsics, rays, depth to points, undistortion.
 
-Pixel centres are at integers (OpenCV), depth is z-depth; see docs/conventions.md.
+Pixel centers are at integers (OpenCV), depth is z-depth; see docs/conventions.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
 def check_intrinsics(intrinsics: Any) -> npt.NDArray[np.float64]:
-    """Camera matrix 3×3 from itself or from fx, fy, cx, cy; pixel centres at integers."""
+    """Camera matrix 3×3 from itself or from fx, fy, cx, cy; pixel centers at integers."""
     try:
         values = np.asarray(intrinsics, np.float64)
     except (TypeError, ValueError):
@@ -62,13 +62,13 @@ def scale_intrinsics(
     x: float,
     y: float,
 ) -> Array:
-    """Intrinsics of an image resized by (x, y). Centres at integers: u' = (u + ½)·x − ½."""
+    """Intrinsics of an image resized by (x, y). Centers at integers: u' = (u + ½)·x − ½."""
     S = np.array([[x, 0.0, 0.5 * x - 0.5], [0.0, y, 0.5 * y - 0.5], [0.0, 0.0, 1.0]])
     return S @ K
 
 
 def centered_crop(
-    K: Array,  # [3, 3], pixel centres at integers
+    K: Array,  # [3, 3], pixel centers at integers
     size: tuple[int, int],  # height, width
 ) -> tuple[int, int, int, int]:
     """Return top, left, height and width of the largest crop with the principal point in its middle (to ¼ pixel)."""

@@ -1,4 +1,4 @@
-"""Point clouds with colours and normals, and thinning them."""
+"""Point clouds with colors and normals, and thinning them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From points in space to a sparse depth map: pinhole projection, hidden points, registration of depth cameras.
 
-Pixel centres are at integers (OpenCV), depth is z-depth; see docs/conventions.md.
+Pixel centers are at integers (OpenCV), depth is z-depth; see docs/conventions.md.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def project_to_depth(
     kept = points[front]
     u = K[0, 0] * kept[:, 0] / kept[:, 2] + K[0, 1] * kept[:, 1] / kept[:, 2] + K[0, 2]
     v = K[1, 1] * kept[:, 1] / kept[:, 2] + K[1, 2]
-    # Nearest pixel centre. The comparison comes before the cast: far-off points overflow an integer.
+    # Nearest pixel center. The comparison comes before the cast: far-off points overflow an integer.
     inside = (u >= -0.5) & (u < width - 0.5) & (v >= -0.5) & (v < height - 0.5)
     count.in_image = int(inside.sum())
     if count.in_image == 0:
@@ -140,13 +140,13 @@ def register(
     depth_K: Array,  # [3, 3]
     color_K: Array,  # [3, 3]
     color_from_depth: Array,  # [4, 4]
-    shape: tuple[int, int],  # of the colour image
-    distortion: Array | None = None,  # of the depth camera; the colour image must be free of it
+    shape: tuple[int, int],  # of the color image
+    distortion: Array | None = None,  # of the depth camera; the color image must be free of it
     fisheye: bool = False,
 ) -> tuple[Map, PointCount]:
-    """Move a depth map into the colour camera. Pixels of the colour image that no measurement falls on stay 0."""
+    """Move a depth map into the color camera. Pixels of the color image that no measurement falls on stay 0."""
     points = transform(color_from_depth, backproject(depth, depth_K, distortion, fisheye))
-    # Between neighbouring depth pixels lie this many colour pixels; the window must bridge them.
+    # Between neighboring depth pixels lie this many color pixels; the window must bridge them.
     stride = max(color_K[0, 0] / depth_K[0, 0], color_K[1, 1] / depth_K[1, 1], 1.0)
     return project_to_depth(points, color_K, shape, occlusion_window=2 * int(np.ceil(stride)) + 1)
 
@@ -178,7 +178,7 @@ def resize_sparse_nearest(
     """
     (h, w), (H, W) = sparse.shape, shape
     rows, columns = np.nonzero(sparse > 0)
-    y, x = (rows + 0.5) * H / h, (columns + 0.5) * W / w  # in units of the new pixels, whose centres are at + 0.5
+    y, x = (rows + 0.5) * H / h, (columns + 0.5) * W / w  # in units of the new pixels, whose centers are at + 0.5
     new_rows, new_columns = np.minimum(y.astype(int), H - 1), np.minimum(x.astype(int), W - 1)
     offset = (y - new_rows - 0.5) ** 2 + (x - new_columns - 0.5) ** 2
     order = np.argsort(-offset, kind="stable")  # later assignments win: the most central last

@@ -13,14 +13,14 @@ from omnidc.geometry.camera import unproject
 Array = npt.NDArray[Any]
 Map = npt.NDArray[np.float32]
 
-EDGE_RATIO = 1.05  # of the depths of two neighbours
+EDGE_RATIO = 1.05  # of the depths of two neighbors
 
 
 def depth_edges(
     depth: npt.NDArray[np.floating],  # [H, W], 0 = unknown
     ratio: float = EDGE_RATIO,
 ) -> npt.NDArray[np.bool_]:
-    """[H, W]: pixels one of whose four neighbours is nearer or farther by more than `ratio`, both being known."""
+    """[H, W]: pixels one of whose four neighbors is nearer or farther by more than `ratio`, both being known."""
     known = depth > 0
     log = np.log(np.where(known, depth, 1))
     edge = np.zeros_like(known)
@@ -49,11 +49,11 @@ def surface_mask(
     inverse = np.where(valid, 1 / np.where(valid, depth, 1), 0).astype(np.float32)
     low, high = _extremes(inverse, 1)
     padded = np.pad(inverse, 1, mode="reflect", reflect_type="odd") if min(depth.shape) > 1 else np.pad(inverse, 1)
-    centre = padded[1:-1, 1:-1]
-    bend = np.zeros_like(centre)
+    center = padded[1:-1, 1:-1]
+    bend = np.zeros_like(center)
     if min(depth.shape) > 1:
-        across = np.abs(padded[1:-1, :-2] - 2 * centre + padded[1:-1, 2:])
-        along = np.abs(padded[:-2, 1:-1] - 2 * centre + padded[2:, 1:-1])
+        across = np.abs(padded[1:-1, :-2] - 2 * center + padded[1:-1, 2:])
+        along = np.abs(padded[:-2, 1:-1] - 2 * center + padded[2:, 1:-1])
         bend = np.maximum(across, along)
     bent = _extremes(np.where(bend > 0.5 * (ratio - 1) * np.maximum(low, 1e-30), 1.0, 0.0), 1)[1] > 0
     varies = high > ratio * low
@@ -80,8 +80,8 @@ def drop_flying_pixels(
 ) -> Map:
     """Remove pixels that hang between two surfaces, and lone speckles, from a dense depth map.
 
-    A pixel is supported from a side when the neighbour there has its inverse depth, or when the line through the
-    two neighbours there (inverse depth of a plane is affine) leads to it, within `tolerance`. A pixel that no side
+    A pixel is supported from a side when the neighbor there has its inverse depth, or when the line through the
+    two neighbors there (inverse depth of a plane is affine) leads to it, within `tolerance`. A pixel that no side
     supports in a row or in a column is dropped: on a slanted plane both sides agree, at a clean edge one does, and
     a pixel between fore- and background has none.
     """

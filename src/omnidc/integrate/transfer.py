@@ -1,4 +1,4 @@
-"""Between a grid and the one of half its size: interpolation that minds weak edges and measurements.
+"""Between a grid and the one of half its size: interpolation that respects weak edges and measurements.
 
 Bilinear interpolation gives a pixel 3/4 of its own block and 1/4 of the neighboring one, in each direction. Here the
 neighbor's share is

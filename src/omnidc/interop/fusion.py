@@ -19,7 +19,7 @@ from omnidc.io.images import read_image
 from omnidc.io.pointcloud import write_points
 
 MAX_POINTS = 5_000_000  # pixels that are fused: about 2 GB at the peak
-CACHE_BYTES = 512 * 2**20  # of neighbours' depth maps that are kept for the next views
+CACHE_BYTES = 512 * 2**20  # of neighbors' depth maps that are kept for the next views
 DENSE_POINTS = 200_000  # of a model that splatting tools start from
 
 
@@ -56,9 +56,9 @@ class HasPose(Protocol):
 
 def neighbors(views: Sequence[HasPose], index: int, count: int) -> list[int]:
     """Return the other views nearest in place and direction: those that see the same and can agree or object."""
-    centres = np.array([view.pose[:3, 3] for view in views])
+    centers = np.array([view.pose[:3, 3] for view in views])
     axes = np.array([view.pose[:3, 2] for view in views])
-    offset = np.linalg.norm(centres - centres[index], axis=1)
+    offset = np.linalg.norm(centers - centers[index], axis=1)
     size = float(np.median(offset)) or 1.0
     turn = 1.0 - axes @ axes[index]
     order = np.argsort(offset / size + 2.0 * turn, kind="stable")

@@ -176,7 +176,7 @@ def _quads(inside: npt.NDArray[np.bool_], number: npt.NDArray[np.int32], axis: i
 
 
 def _colors(vertices: Array, views: list[PosedView]) -> npt.NDArray[np.uint8]:
-    """Return the mean color of each vertex over the views that show it, [V, 3]; grey where none does."""
+    """Return the mean color of each vertex over the views that show it, [V, 3]; gray where none does."""
     total, count = np.zeros((len(vertices), 3)), np.zeros(len(vertices))
     for view in views:
         shown = consistent_mask(vertices, view.depth(), view.intrinsics, view.pose, COLOR_TOLERANCE)

@@ -25,7 +25,7 @@ class PosedView:
     source: str
     image: Path  # the photograph at the size of the depth map, free of distortion
     depth: Callable[[], npt.NDArray[np.float32]]  # [H, W], 0 = none
-    intrinsics: npt.NDArray[np.float64]  # [3, 3], pixel centres at integers
+    intrinsics: npt.NDArray[np.float64]  # [3, 3], pixel centers at integers
     pose: npt.NDArray[np.float64]  # [4, 4], camera to world, OpenCV axes
     size: tuple[int, int]  # height, width
     unit: Unit = Unit.METERS

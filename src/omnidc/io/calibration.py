@@ -4,7 +4,7 @@
  "distortion": [k1, k2, p1, p2, k3],                 optional, OpenCV; with "model": "fisheye" k1 .. k4
  "camera_from_lidar": [[r, r, r, x], ... 4 rows],    or "lidar_from_camera", the inverse
  "image_size": [width, height],                      optional: K is scaled when the image differs
- "pixel_centre": 0.0}                                optional: 0.5 when K counts from the pixel's corner
+ "pixel_center": 0.0}                                optional: 0.5 when K counts from the pixel's corner
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnidc.io.untrusted import read_npy, read_text, untrusted
 class Calibration:
     """A camera, and where another sensor sits as seen from it."""
 
-    K: Array  # [3, 3], pixel centres at integers
+    K: Array  # [3, 3], pixel centers at integers
     camera_from_sensor: Array = field(default_factory=lambda: np.eye(4))  # [4, 4]
     distortion: Array | None = None  # OpenCV coefficients
     fisheye: bool = False
@@ -95,8 +95,8 @@ def parse_camera(table: dict[str, Any], path: Path) -> Calibration:
             K = intrinsics_matrix([table[name] for name in ("fx", "fy", "cx", "cy")], f"The intrinsics in {path}")
         else:
             raise InputError(f"{path} has no camera matrix: add K (3x3) or fx, fy, cx and cy.")
-        centre = float(table.get("pixel_centre", 0.0))
-        K[:2, 2] -= centre
+        center = float(table.get("pixel_center", table.get("pixel_centre", 0.0)))  # British spelling: until 0.1
+        K[:2, 2] -= center
         distortion = np.asarray(table.get("distortion") or [], dtype=np.float64).ravel()
         size = table.get("image_size")
         image_size = (int(size[0]), int(size[1])) if size is not None else None
@@ -147,7 +147,7 @@ def _from_projection(P: Array, rectified_from_sensor: Array) -> Calibration:
 
 
 def kitti_object(path: Path, camera: int = 2) -> Calibration:
-    """Read a calibration of KITTI's object benchmark (P0 to P3, R0_rect, Tr_velo_to_cam) for colour camera 2 or 3."""
+    """Read a calibration of KITTI's object benchmark (P0 to P3, R0_rect, Tr_velo_to_cam) for color camera 2 or 3."""
     values = kitti_numbers(path)
     wanted = (f"P{camera}", "Tr_velo_to_cam" if "Tr_velo_to_cam" in values else "Tr_velo_cam")
     for name in wanted:

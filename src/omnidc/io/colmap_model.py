@@ -1,6 +1,6 @@
 """The part of a COLMAP model that sparse depth needs: cameras, poses, and which points each image observed.
 
-Text (cameras.txt, images.txt, points3D.txt) and binary (.bin) models. Pixel coordinates are COLMAP's: the centre of
+Text (cameras.txt, images.txt, points3D.txt) and binary (.bin) models. Pixel coordinates are COLMAP's: the center of
 the first pixel is (0.5, 0.5). `omnidc.sensors.colmap` reads users' own models; this reader needs no pycolmap.
 """
 

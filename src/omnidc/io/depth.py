@@ -96,10 +96,10 @@ def _read_picture(path: Path) -> Raw:
         text = str(picture.info.get(SCALE_KEY, ""))
         values = np.asarray(picture)
     if mode not in ("F", "I") and not mode.startswith("I;16"):
-        kind = "an 8-bit grey picture" if mode in ("L", "1") else "a colour picture"
+        kind = "an 8-bit gray picture" if mode in ("L", "1") else "a color picture"
         raise InputError(
             f"{path} is {kind}, which cannot hold depth: give the original depth as 16-bit PNG, npy, npz, EXR, PFM "
-            "or TIFF (a colour-mapped preview cannot be turned back)."
+            "or TIFF (a color-mapped preview cannot be turned back)."
         )
     return Raw(values, _stored_scale(text))
 
@@ -177,10 +177,10 @@ def _read_exr(path: Path) -> Raw:
         if name in channels:
             return Raw(channels[name])
     if "R" in channels:
-        # Tools that know only colour repeat depth in R, G and B; a real colour picture has three different ones.
+        # Tools that know only color repeat depth in R, G and B; a real color picture has three different ones.
         for other in ("G", "B"):
             if other in channels and not np.array_equal(channels[other], channels["R"], equal_nan=True):
-                raise InputError(f"{path} is a colour picture, not a depth map: give an EXR with one channel, Z.")
+                raise InputError(f"{path} is a color picture, not a depth map: give an EXR with one channel, Z.")
         return Raw(channels["R"])
     if len(channels) == 1:
         return Raw(next(iter(channels.values())))
@@ -204,7 +204,7 @@ def _read_pfm(path: Path) -> Raw:
     if header is None:
         raise ValueError("no PFM header")
     if header[1] == b"PF":
-        raise InputError(f"{path} is a colour PFM, not a depth map: give one with a single channel (Pf).")
+        raise InputError(f"{path} is a color PFM, not a depth map: give one with a single channel (Pf).")
     width, height = int(header[2]), int(header[3])
     check_pixels(width, height, path)
     values = np.frombuffer(data, "<f4" if float(header[4]) < 0 else ">f4", width * height, header.end())
@@ -309,7 +309,7 @@ def as_map(values: Array, name: str) -> Array:
     elif values.ndim == 4 and shape[:2] == (1, 1):
         values = values[0, 0]
     if values.ndim == 3 and 3 in (values.shape[0], values.shape[2]):
-        raise InputError(f"{name} has three channels like a colour picture: give a depth map of shape [H, W].")
+        raise InputError(f"{name} has three channels like a color picture: give a depth map of shape [H, W].")
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"{name} has shape {list(shape)}: give a depth map of shape [H, W].")
     return values

@@ -71,7 +71,7 @@ def orientation_of(picture: Any) -> Orientation:
 
 
 def _has_deep_colors(picture: Any) -> bool:
-    """True for colours of 16 bits, which Pillow would cut to their upper 8, so that 12-bit pictures become black."""
+    """True for colors of 16 bits, which Pillow would cut to their upper 8, so that 12-bit pictures become black."""
     if picture.mode not in ("RGB", "RGBA") or not picture.tile:
         return False
     args = picture.tile[0][3]
@@ -84,7 +84,7 @@ def _read_deep_colors(path: Path) -> npt.NDArray[np.uint16]:
 
     values = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED)
     if values is None or values.ndim != 3:
-        raise InputError("its colours of 16 bits cannot be read: save it with 8 bits.")
+        raise InputError("its colors of 16 bits cannot be read: save it with 8 bits.")
     return np.asarray(values[..., 2::-1], np.uint16)
 
 
@@ -94,7 +94,7 @@ def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.
 
 
 def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
-    """Any Pillow mode; transparency is dropped, 16-bit grey is brought to 8 bits."""
+    """Any Pillow mode; transparency is dropped, 16-bit gray is brought to 8 bits."""
     if picture.mode.startswith("I") or picture.mode == "F":
         return as_rgb(np.asarray(picture))
     return np.array(picture.convert("RGB"), np.uint8)

@@ -66,7 +66,7 @@ def write_mesh(
     faces: Array,  # [F, 3]
     colors: Array,  # uint8 [V, 3]
 ) -> None:
-    """Write a triangle mesh with coloured vertices as binary PLY."""
+    """Write a triangle mesh with colored vertices as binary PLY."""
     import trimesh
 
     library: Any = trimesh

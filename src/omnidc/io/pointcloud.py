@@ -324,7 +324,7 @@ def write_ply(
     stride: int = 1,  # every n-th pixel in both directions
     voxel: float | None = None,  # one point for each cell of this size; None = all points
 ) -> int:
-    """Write a depth map as points with colours, normals and uncertainty; return their number.
+    """Write a depth map as points with colors, normals and uncertainty; return their number.
 
     The frame is the camera's: x right, y down, z forward.
     """

@@ -24,7 +24,7 @@ REMEDY = "write one point a line as u v depth, or a table with the columns u, v 
 
 @dataclass(frozen=True)
 class PointList:
-    """Measurements at pixels of an image; pixel centres at integers."""
+    """Measurements at pixels of an image; pixel centers at integers."""
 
     points: npt.NDArray[np.float64]  # [N, 3]: column, row, depth as stored
     name: str  # of the file, for sentences

@@ -70,8 +70,8 @@ def save_network(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write a network in our format. `metadata`: anything worth keeping with it, such as how it was trained."""
-    if getattr(network, "optimised", False):
-        raise ConfigError("An optimised network cannot be saved; save it before calling for_inference().")
+    if getattr(network, "optimized", False):
+        raise ConfigError("An optimized network cannot be saved; save it before calling for_inference().")
     config: Any = network.config
     texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(config.to_dict())}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}

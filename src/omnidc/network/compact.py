@@ -153,10 +153,10 @@ class CompactNetwork(DepthNetwork):
         features = self.trunk(image, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights = self._gradients(features, guess, norm)
         log_depth, info = self._integrate(gradients, edge_weights, guess)
-        start = (
-            log_depth if self.upsample4 is None else convex_upsample2x(log_depth, self.upsample4(F.relu(features[1])))
-        )
-        x2, half, maps = self._refine_half(features[0], start, guess.levels[0], weight)
+        half = log_depth
+        if self.upsample4 is not None:
+            half = convex_upsample2x(half, self.upsample4(F.relu(features[1])))
+        x2, half, maps = self._refine_half(features[0], half, guess.levels[0], weight)
         fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
         judged = torch.cat([confidence, weight], dim=1)
         full = convex_upsample2x(half, self.upsample2(x2))

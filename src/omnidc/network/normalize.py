@@ -1,4 +1,4 @@
-"""Input preparation shared by the networks: colours, median scale, logarithm, padding, quarter-resolution depth."""
+"""Input preparation shared by the networks: colors, median scale, logarithm, padding, quarter-resolution depth."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def pad_to_multiple(
 ) -> tuple[Tensor, Tensor, tuple[int, int]]:
     """Pad at the bottom and on the right up to the next multiple; return also the size before.
 
-    mode: "replicate" repeats the image's last row and column; "mean" continues with ImageNet's mean colour, which
+    mode: "replicate" repeats the image's last row and column; "mean" continues with ImageNet's mean color, which
     is 0 after `imagenet`. Sparse depth gets no measurements there.
     """
     if mode not in ("replicate", "mean"):

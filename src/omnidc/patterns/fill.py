@@ -16,7 +16,7 @@ def full(size: int) -> NDArray[np.uint8]:
 
 
 def nearest_within(depth: NDArray[np.float32], size: int) -> NDArray[np.float32]:
-    """The smallest known depth of each `size` × `size` neighbourhood; 0 where nothing is known."""
+    """The smallest known depth of each `size` × `size` neighborhood; 0 where nothing is known."""
     near = cv2.erode(np.where(depth > 0, depth, np.float32(np.inf)), full(size))
     return np.where(near <= depth.max(), near, np.float32(0)).astype(np.float32, copy=False)
 

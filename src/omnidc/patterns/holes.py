@@ -76,7 +76,7 @@ def depth_camera() -> Pattern:
 
     - at edges: both sides of a depth edge, and the shadow beside near objects that one of its two eyes cannot see;
     - in the dark: where the photograph is (nearly) black, and where it is saturated;
-    - at glass: evenly coloured regions that return nothing, or the depth of something behind (flagged).
+    - at glass: evenly colored regions that return nothing, or the depth of something behind (flagged).
 
     Each kind is drawn at random, and all may be absent.
     """
@@ -129,15 +129,15 @@ def occlusion_mask(depth: Depth, rng: np.random.Generator, jump: float = 1.05) -
 
 def exposure_mask(image: Image, rng: np.random.Generator) -> Mask:
     """Pixels darker than a random limit, ragged at its rim, and saturated ones."""
-    grey = cv2.blur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (5, 5))
-    h, w = grey.shape
+    gray = cv2.blur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (5, 5))
+    h, w = gray.shape
     coarse = rng.uniform(-10, 10, (max(h // 8, 1), max(w // 8, 1))).astype(np.float32)
-    ragged = grey + cv2.resize(coarse, (w, h), interpolation=cv2.INTER_LINEAR)
-    return (ragged < rng.uniform(-10, 50)) | (grey >= rng.uniform(235, 256))
+    ragged = gray + cv2.resize(coarse, (w, h), interpolation=cv2.INTER_LINEAR)
+    return (ragged < rng.uniform(-10, 50)) | (gray >= rng.uniform(235, 256))
 
 
 def glass_region(image: Image, rng: np.random.Generator, largest: float = 0.2) -> Mask:
-    """A connected region of even colour around a random pixel; a rectangle where that would be nearly everything."""
+    """A connected region of even color around a random pixel; a rectangle where that would be nearly everything."""
     h, w = image.shape[:2]
     seed = (int(rng.integers(w)), int(rng.integers(h)))
     tolerance = (float(rng.uniform(2, 8)),) * 3

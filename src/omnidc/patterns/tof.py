@@ -23,8 +23,8 @@ def zone_means(depth: Depth, rows: int, columns: int) -> NDArray[np.float32]:  #
 def tof(rows: Number = (8, 64)) -> Pattern:
     """Pattern: a grid of `rows` zones from top to bottom and as many across as keeps them square.
 
-    Per frame, a zone measures either the depth at its centre or the mean of its pixels (at depth edges that is a
-    surface that does not exist, and flagged), in steps of 0.1–2 % of the median depth. It stands at the zone's centre
+    Per frame, a zone measures either the depth at its center or the mean of its pixels (at depth edges that is a
+    surface that does not exist, and flagged), in steps of 0.1–2 % of the median depth. It stands at the zone's center
     pixel; none where the truth there is unknown.
     """
     number = whole(rows, "The number of rows of tof")

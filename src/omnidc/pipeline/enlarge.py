@@ -8,8 +8,8 @@ import numpy.typing as npt
 FloatMap = npt.NDArray[np.float32]
 
 
-EDGE = 1.03  # ratio of the largest and smallest value of neighbouring cells from which they are no one surface
-SAME_COLOUR = 12.0  # of 255 (one standard deviation)
+EDGE = 1.03  # ratio of the largest and smallest value of neighboring cells from which they are no one surface
+SAME_COLOR = 12.0  # of 255 (one standard deviation)
 SAME_PLACE = 0.6  # cells (one standard deviation)
 
 
@@ -30,7 +30,7 @@ def enlarge_depth(
     depth: FloatMap,  # [h, w] > 0
     image: npt.NDArray[np.uint8],  # [H, W, 3], at least as large
 ) -> FloatMap:  # [H, W]
-    """Interpolate the logarithm: between cells on a surface, and among cells of the pixel's own colour at its edges.
+    """Interpolate the logarithm: between cells on a surface, and among cells of the pixel's own color at its edges.
 
     Plain interpolation would draw a ramp over every edge, as wide as a cell, where photographs have none.
     """
@@ -53,21 +53,21 @@ def _among_alike(
     rows: npt.NDArray[np.intp],  # [N], pixels of the image
     columns: npt.NDArray[np.intp],  # [N]
 ) -> FloatMap:  # [N]
-    """At some pixels, the mean of the nine cells around, weighted by how near they are in place and colour."""
+    """At some pixels, the mean of the nine cells around, weighted by how near they are in place and color."""
     import cv2
 
     (h, w), (H, W) = log.shape, image.shape[:2]
     cells = cv2.resize(image, (w, h), interpolation=cv2.INTER_AREA).astype(np.float32)
-    colour = image[rows, columns].astype(np.float32)
+    color = image[rows, columns].astype(np.float32)
     y, x = ((rows + 0.5) * h / H - 0.5).astype(np.float32), ((columns + 0.5) * w / W - 0.5).astype(np.float32)
     middle_y, middle_x = np.rint(y).astype(int), np.rint(x).astype(int)
     total, weights = np.zeros(len(rows), np.float32), np.zeros(len(rows), np.float32)
     for dy in (-1, 0, 1):
         for dx in (-1, 0, 1):
             v, u = np.clip(middle_y + dy, 0, h - 1), np.clip(middle_x + dx, 0, w - 1)
-            apart = np.square((cells[v, u] - colour) / SAME_COLOUR).sum(axis=1)
+            apart = np.square((cells[v, u] - color) / SAME_COLOR).sum(axis=1)
             apart += (np.square(v - y) + np.square(u - x)) / np.float32(SAME_PLACE**2)
-            # a pixel of no cell's colour takes them by their place alone
+            # a pixel of no cell's color takes them by their place alone
             weight = np.exp(-0.5 * np.minimum(apart, 100)).astype(np.float32)
             total += weight * log[v, u]
             weights += weight

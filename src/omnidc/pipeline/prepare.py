@@ -38,7 +38,7 @@ def make_frame(
 ) -> Frame:
     """Check everything; raise one sentence where the input cannot be used, collect warnings where it can.
 
-    image: path, Pillow image, array or tensor; grey, RGB or RGBA, 8 or 16 bits or floats in [0, 1].
+    image: path, Pillow image, array or tensor; gray, RGB or RGBA, 8 or 16 bits or floats in [0, 1].
     sparse: path, array or tensor [H, W] of z-depth in any unit, 0 = no measurement; None = no points at all. A path may
         be a list of points (csv, txt, json): column, row and depth.
     intrinsics: fx, fy, cx, cy or 3×3, for points and for ray_depth.

@@ -8,7 +8,7 @@ gradients then enter one least-squares problem with the points and, where there 
 ρ in [0, 1] is the share of the prior's differences that the points confirm: 1 for a good prior, near 0 for noise. σ_g
 is the error of its gradients, read off the points: between two points r pixels apart, the errors of the fitted prior
 differ by about σ_g √r. A prior that disagrees with the points therefore counts little. c_p falls where the error at a
-point is unlike its neighbours': such a point is an outlier rather than the prior's fault. σ_d is the network's own
+point is unlike its neighbors': such a point is an outlier rather than the prior's fault. σ_d is the network's own
 uncertainty; its errors are alike over L pixels, so that a pixel counts as 1 / L² of a measurement.
 """
 
@@ -250,7 +250,7 @@ def point_confidence(
     errors: npt.NDArray[np.float64],  # [N]
     sigma: float,
 ) -> npt.NDArray[np.float64]:
-    """c_p = 1 / (1 + z²)² in (0, 1], z the distance from the neighbours' median error in units of what is usual."""
+    """c_p = 1 / (1 + z²)² in (0, 1], z the distance from the neighbors' median error in units of what is usual."""
     if len(positions) < MIN_POINTS:
         return np.ones(len(positions))
     distance, index = _neighbors(positions, 2 * NEIGHBORS)

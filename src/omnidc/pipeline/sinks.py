@@ -51,7 +51,7 @@ class StoredFrame:
     depth: Callable[[], npt.NDArray[np.float32]]  # [H, W], 0 = none
     size: tuple[int, int]  # height, width
     unit: Unit = Unit.METERS
-    intrinsics: npt.NDArray[np.float64] | None = None  # [3, 3], pixel centres at integers
+    intrinsics: npt.NDArray[np.float64] | None = None  # [3, 3], pixel centers at integers
     pose: npt.NDArray[np.float64] | None = None  # [4, 4], camera to world, OpenCV axes; None also for relative depth
     timestamp: float | None = None  # seconds
     uncertainty: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W] > 0

@@ -127,7 +127,7 @@ class Stage:
         atmosphere.sun_elevation, atmosphere.sun_rotation = sky.elevation, sky.azimuth
         atmosphere.air_density, atmosphere.dust_density = sky.air, sky.dust
         background.inputs[1].default_value = sky.strength * 0.3
-        colour = atmosphere.outputs[0]
+        color = atmosphere.outputs[0]
         if sky.clouds > 0:
             mapping.inputs["Scale"].default_value = (1, 1, 3)
             mapping.inputs["Location"].default_value = sky.cloud_offset
@@ -140,15 +140,15 @@ class Stage:
             cover.inputs["From Min"].default_value, cover.inputs["From Max"].default_value = start, start + 0.2
             mix = nodes.new("ShaderNodeMix")
             mix.data_type = "RGBA"
-            grey = sky.cloud_colour * 3
-            mix.inputs[7].default_value = (grey, grey, grey * 1.03, 1)
+            gray = sky.cloud_color * 3
+            mix.inputs[7].default_value = (gray, gray, gray * 1.03, 1)
             link(where.outputs["Generated"], mapping.inputs[0])
             link(mapping.outputs[0], noise.inputs["Vector"])
             link(noise.outputs[0], cover.inputs["Value"])
             link(cover.outputs[0], mix.inputs["Factor"])
-            link(colour, mix.inputs[6])
-            colour = mix.outputs[2]
-        link(colour, background.inputs[0])
+            link(color, mix.inputs[6])
+            color = mix.outputs[2]
+        link(color, background.inputs[0])
 
 
 def to_blender(shape: Mesh) -> Any:
@@ -229,7 +229,7 @@ def _add_light(light: AreaLight | PointLight | Sun) -> None:
     else:
         data = bpy.data.lights.new("bulb", "POINT")
         data.energy, data.shadow_soft_size, position, rotation = light.power, light.radius, light.position, (0, 0, 0)
-    data.color = light.colour
+    data.color = light.color
     thing = bpy.data.objects.new("light", data)
     bpy.context.collection.objects.link(thing)
     thing.location, thing.rotation_euler = position, rotation

@@ -31,8 +31,8 @@ MIN_SPREAD = 0.05  # of depth, relative to its median
 MIN_HIT_SHARE = 0.35
 MIN_BRIGHTNESS, MIN_CONTRAST = 9.0, 5.0  # mean and standard deviation of an 8-bit picture
 WALL_DISTANCE, WALL_SHARE = 0.3, 0.6
-THICKET = "a thicket"
-MAX_EDGES = 0.3  # share of the pixels at depth edges; photographs have 3 %, a thicket teaches nothing
+TOO_MANY_EDGES = "too many depth edges"
+MAX_EDGES = 0.3  # share of the pixels at depth edges; photographs have 3 %, frames of leaves teach little
 
 # eye [3], unit directions [N, 3] → distances [N] (inf = nothing) and what was hit (None = nothing)
 RayCast = Callable[
@@ -52,7 +52,7 @@ class View:
 
 
 def intrinsics(width: int, height: int, degrees: float) -> npt.NDArray[np.float64]:
-    """3×3 matrix of a lens whose larger side spans `degrees`; pixel centres at integers, axis in the middle."""
+    """3×3 matrix of a lens whose larger side spans `degrees`; pixel centers at integers, axis in the middle."""
     focal = max(width, height) / 2 / np.tan(np.radians(degrees) / 2)
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1.0]])
 
@@ -100,7 +100,7 @@ def cut(
     """Intrinsics of the window that begins at `corner` (x, y) and spans `part` of each side, shown at `size`."""
     move = np.eye(3)
     move[:2, :2] /= part
-    move[:2, 2] = (0.5 - corner * size) / part - 0.5  # pixel centres are integers: x' + ½ = (x − left + ½) / part
+    move[:2, 2] = (0.5 - corner * size) / part - 0.5  # pixel centers are integers: x' + ½ = (x − left + ½) / part
     return np.asarray(move @ matrix)
 
 
@@ -177,7 +177,7 @@ def fault(
     if (known < WALL_DISTANCE).mean() > WALL_SHARE:
         return "a wall before the lens"
     if depth_edges(depth).mean() > MAX_EDGES:
-        return THICKET
+        return TOO_MANY_EDGES
     if image.mean() < MIN_BRIGHTNESS or image.std() < MIN_CONTRAST:
         return "too dark"
     return None

@@ -96,7 +96,7 @@ def screen(rng: Rng, kit: Kit) -> Piece:
     """A monitor or television on a foot, on or off; it faces −y."""
     width = float(rng.uniform(0.4, 0.9))
     height = width * 0.6
-    dark = Material(colour=(0.02, 0.02, 0.022), roughness=0.35)
+    dark = Material(color=(0.02, 0.02, 0.022), roughness=0.35)
     case = merge(
         [
             transformed(boxes([(-width / 2, 0, 0, width / 2, 0.03, height)]), (0, 0, 0.1)),
@@ -109,7 +109,7 @@ def screen(rng: Rng, kit: Kit) -> Piece:
         width,
         0.2,
         height + 0.1,
-        [(case, dark), (face, shown if rng.random() < 0.6 else Material(colour=(0.01, 0.01, 0.012), roughness=0.1))],
+        [(case, dark), (face, shown if rng.random() < 0.6 else Material(color=(0.01, 0.01, 0.012), roughness=0.1))],
     )
 
 

@@ -1,6 +1,6 @@
 """What a scene is, without Blender: meshes, materials, lights and where the camera may stand.
 
-World axes: x right, y ahead, z up, metres. Yaw turns about z, counter-clockwise seen from above. Colours are linear.
+World axes: x right, y ahead, z up, metres. Yaw turns about z, counter-clockwise seen from above. Colors are linear.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float32]
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 Vec3 = tuple[float, float, float]
 Rng = np.random.Generator
 
@@ -40,7 +40,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of an asset package, scaled to its catalogue size (metres), standing on z = 0, centred in x and y.
+    """A model of an asset package, scaled to its catalogue size (metres), standing on z = 0, centered in x and y.
 
     top: height on which small things can stand; 0 = none. elevation: where it hangs (a lamp, a wall cabinet).
     """
@@ -74,7 +74,7 @@ class Material:
     cutout: the texture's alpha cuts leaves out of cards (needs uv). translucent: share of light that shines through.
     """
 
-    colour: Colour = (0.5, 0.5, 0.5)
+    color: Color = (0.5, 0.5, 0.5)
     texture: Texture | None = None
     tile: float = 1.0
     hue: float = 0.0
@@ -113,7 +113,7 @@ class AreaLight:
     position: Vec3
     size: tuple[float, float]
     power: float
-    colour: Colour = (1.0, 1.0, 1.0)
+    color: Color = (1.0, 1.0, 1.0)
     rotation: Vec3 = (0.0, 0.0, 0.0)
     visible: bool = False
 
@@ -124,7 +124,7 @@ class PointLight:
 
     position: Vec3
     power: float
-    colour: Colour = (1.0, 1.0, 1.0)
+    color: Color = (1.0, 1.0, 1.0)
     radius: float = 0.05
 
 
@@ -135,7 +135,7 @@ class Sun:
     elevation: float
     azimuth: float
     strength: float
-    colour: Colour
+    color: Color
     angle: float = 0.01
 
 
@@ -154,7 +154,7 @@ class Sky:
     air: float = 1.0
     dust: float = 1.0
     clouds: float = 0.0
-    cloud_colour: float = 0.8
+    cloud_color: float = 0.8
     cloud_offset: Vec3 = (0.0, 0.0, 0.0)
     night: bool = False
     haze: float = 0.0

@@ -1,4 +1,4 @@
-"""From light to picture: haze, exposure and the sRGB curve. Noise, blur and colour casts come when data is loaded."""
+"""From light to picture: haze, exposure and the sRGB curve. Noise, blur and color casts come when data is loaded."""
 
 from __future__ import annotations
 

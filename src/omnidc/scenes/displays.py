@@ -12,7 +12,7 @@ import numpy.typing as npt
 from omnidc.scenes.clutter import book, small_thing
 from omnidc.scenes.description import Material, PointLight, Rng, Scene, Viewpoint
 from omnidc.scenes.layout import Floor
-from omnidc.scenes.lights import draw_sky, lamp_colour
+from omnidc.scenes.lights import draw_sky, lamp_color
 from omnidc.scenes.materials import Kit, steel
 from omnidc.scenes.piles import drop_things, random_shape
 from omnidc.scenes.plants import potted_plant
@@ -44,7 +44,7 @@ def surface(rng: Rng, kit: Kit) -> Material:
 
 
 def _lamps(scene: Scene, rng: Rng, above: bool) -> None:
-    tone = lamp_colour(rng)
+    tone = lamp_color(rng)
     for _ in range(int(rng.integers(1, 4))):
         x, away, side = rng.normal(0, 1.3), rng.uniform(1.0, 3.0), rng.uniform(0.2, 2.2)
         place = (x, rng.normal(0, 1), away) if above else (x, -away, side)

@@ -241,13 +241,13 @@ def bed(rng: Rng, kit: Kit, finish: Sequence[Material]) -> Piece:
         ),
         (
             transformed(chamfered_box(width - 0.04, depth - 0.1, 0.2, 0.05), (0, -0.02, low)),
-            Material(colour=(0.8, 0.8, 0.78), roughness=0.9),
+            Material(color=(0.8, 0.8, 0.78), roughness=0.9),
         ),
         (transformed(chamfered_box(width + 0.04, depth * 0.68, 0.14, 0.05), (0, -depth * 0.15, low + 0.1)), blanket),
     ]
     for x in (-width / 4, width / 4) if width > 1.2 else (0.0,):
         pillow = transformed(chamfered_box(0.55, 0.36, 0.13, 0.06), (x, depth / 2 - 0.32, low + 0.18))
-        parts.append((pillow, blanket if rng.random() < 0.3 else Material(colour=(0.75, 0.75, 0.76), roughness=0.9)))
+        parts.append((pillow, blanket if rng.random() < 0.3 else Material(color=(0.75, 0.75, 0.76), roughness=0.9)))
     return Piece(width + 0.04, depth, 1.0, parts)
 
 
@@ -257,7 +257,7 @@ def floor_lamp(rng: Rng) -> Piece:
     pole = merge([tube([(0, 0, 0.02), (0, 0, height - 0.05)], 0.012, 8), cylinder(0.14, 0.025)])
     low, high = rng.uniform(0.14, 0.24), rng.uniform(0.08, 0.2)
     shade = lathe([(low, height - 0.3), (high, height)])
-    tone = Material(colour=(0.8, 0.75, 0.65), roughness=0.9, emission=float(rng.choice([0, 0, 1.5])), translucent=0.4)
+    tone = Material(color=(0.8, 0.75, 0.65), roughness=0.9, emission=float(rng.choice([0, 0, 1.5])), translucent=0.4)
     return Piece(0.4, 0.4, height, [(pole, steel(rng)), (shade, tone)])
 
 
@@ -321,7 +321,7 @@ BUILDERS: dict[str, Callable[[Rng, Kit, Sequence[Material]], Piece]] = {
         [
             (
                 chamfered_box(0.6, 0.62, rng.uniform(0.85, 1.9), 0.015),
-                Material(colour=(0.6, 0.6, 0.6), roughness=0.3, metallic=float(rng.random() < 0.4)),
+                Material(color=(0.6, 0.6, 0.6), roughness=0.3, metallic=float(rng.random() < 0.4)),
             )
         ],
     ),

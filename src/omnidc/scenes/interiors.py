@@ -146,7 +146,7 @@ def _dress_window(
     elif blinds:
         slats = np.arange(hole.z0 + rng.uniform(0, 0.7) * (hole.z1 - hole.z0), hole.z1, 0.045)
         bars: list[Box] = [(hole.x0 + 0.02, -0.045, z, hole.x1 - 0.02, -0.015, z + 0.004) for z in slats]
-        scene.add(boxes(bars), Material(colour=(0.7, 0.7, 0.68), roughness=0.5), room.on_wall(side, 0, 0, 0), yaw)
+        scene.add(boxes(bars), Material(color=(0.7, 0.7, 0.68), roughness=0.5), room.on_wall(side, 0, 0, 0), yaw)
 
 
 def outside(scene: Scene, rng: Rng, kit: Kit, reach: float) -> None:
@@ -199,7 +199,7 @@ def build_shell(
     any_hole = False
     for side in range(4):
         length = room.wall_length(side)
-        # at most three walls have windows: one is the neighbour's
+        # at most three walls have windows: one is the neighbor's
         holes = draw_openings(rng, length, height, windows if side < 3 else 0.0, doors)
         room.openings.append(holes)
         any_hole |= bool(holes)

@@ -55,11 +55,11 @@ def worktop(scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, finish: lis
             ]
             tap = tube([(0, 0.22, 0), (0, 0.22, 0.28), (0, 0.16, 0.32), (0, 0.06, 0.3), (0, 0.05, 0.24)], 0.011, 8)
             scene.add(boxes(rim), steel(rng), (px, py, height), yaw)
-            scene.add(tap, Material(colour=(0.6, 0.6, 0.6), metallic=1, roughness=0.15), (px, py, height), yaw)
+            scene.add(tap, Material(color=(0.6, 0.6, 0.6), metallic=1, roughness=0.15), (px, py, height), yaw)
         elif device < 0.25:  # a hob
             scene.add(
                 chamfered_box(0.52, 0.46, 0.01, 0.003),
-                Material(colour=(0.01, 0.01, 0.01), roughness=0.1),
+                Material(color=(0.01, 0.01, 0.01), roughness=0.1),
                 (px, py, height),
                 yaw,
             )

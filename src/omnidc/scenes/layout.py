@@ -16,7 +16,7 @@ WALL_NORMALS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)], dtype=np.float64)
 
 @dataclass(frozen=True)
 class Footprint:
-    """A rectangle on the floor: centre, full sides (before the turn), yaw."""
+    """A rectangle on the floor: center, full sides (before the turn), yaw."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ def overlap(a: Footprint, b: Footprint) -> bool:
 
 @dataclass
 class Floor:
-    """A rectangular floor centred on the origin, and what stands on it."""
+    """A rectangular floor centered on the origin, and what stands on it."""
 
     width: float
     depth: float
@@ -111,10 +111,10 @@ class Floor:
             length = spot.width if side % 2 == 0 else spot.depth
             forward = np.array([np.sin(yaw), -np.cos(yaw)])  # the side's outward direction (−y before the turn)
             shift = rng.uniform(-0.5, 0.5) * max(0.0, length - width)
-            centre = np.array([spot.x, spot.y]) + forward * (half + gap + depth / 2)
-            centre += np.array([np.cos(yaw), np.sin(yaw)]) * shift
+            center = np.array([spot.x, spot.y]) + forward * (half + gap + depth / 2)
+            center += np.array([np.cos(yaw), np.sin(yaw)]) * shift
             # a chair's front is −y, so half a turn makes it face the table
-            place = Footprint(float(centre[0]), float(centre[1]), width, depth, float(yaw + np.pi + rng.normal(0, 0.1)))
+            place = Footprint(float(center[0]), float(center[1]), width, depth, float(yaw + np.pi + rng.normal(0, 0.1)))
             if self.free(place):
                 return self.claim(place)
         return None

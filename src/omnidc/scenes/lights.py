@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidc.scenes.description import AreaLight, Colour, PointLight, Rng, Scene, Sky, Sun
+from omnidc.scenes.description import AreaLight, Color, PointLight, Rng, Scene, Sky, Sun
 from omnidc.scenes.materials import Kit, glowing
 from omnidc.scenes.primitives import box
 
@@ -14,8 +14,8 @@ from omnidc.scenes.primitives import box
 OPEN_PANORAMA = ("sky", "dawn", "sunrise", "sunset", "night", "esplanade")
 
 
-def lamp_colour(rng: Rng) -> Colour:
-    """From candle to daylight tube; one lamp in fourteen is coloured."""
+def lamp_color(rng: Rng) -> Color:
+    """From candle to daylight tube; one lamp in fourteen is colored."""
     if rng.random() < 0.07:
         r, g, b = rng.uniform(0.1, 1, 3)
         return float(r), float(g), float(b)
@@ -46,7 +46,7 @@ def draw_sky(rng: Rng, kit: Kit, scene: Scene, outdoors: bool = True) -> None:
         air=float(rng.uniform(0.7, 2)),
         dust=float(rng.uniform(0, 4)),
         clouds=0.95 if overcast else float(rng.choice([0, rng.uniform(0.2, 0.8)])),
-        cloud_colour=float(rng.uniform(0.6, 2.0)),
+        cloud_color=float(rng.uniform(0.6, 2.0)),
         cloud_offset=(float(rng.uniform(0, 50)), float(rng.uniform(0, 50)), float(rng.uniform(0, 50))),
         night=night,
         haze=haze,
@@ -60,7 +60,7 @@ def draw_sky(rng: Rng, kit: Kit, scene: Scene, outdoors: bool = True) -> None:
                 elevation,
                 azimuth,
                 strength=float(rng.uniform(2, 6)),
-                colour=(1.0, 0.7 + 0.3 * warmth, 0.45 + 0.5 * warmth),
+                color=(1.0, 0.7 + 0.3 * warmth, 0.45 + 0.5 * warmth),
                 angle=float(np.radians(rng.choice([0.5, 0.5, 2, 8]))),
             )
         )
@@ -68,7 +68,7 @@ def draw_sky(rng: Rng, kit: Kit, scene: Scene, outdoors: bool = True) -> None:
 
 def ceiling_lamps(rng: Rng, scene: Scene, width: float, depth: float, height: float, strength: float = 1.0) -> None:
     """Panels, spots or bulbs under a ceiling; a grid in large rooms."""
-    tone = lamp_colour(rng)
+    tone = lamp_color(rng)
     columns, rows = max(1, round(width / rng.uniform(2.2, 5))), max(1, round(depth / rng.uniform(2.2, 5)))
     wide, long = rng.uniform(0.1, 0.6), rng.uniform(0.1, 1.2)
     power = float(rng.uniform(12, 30) * strength * width * depth / (columns * rows) / 3)
@@ -96,7 +96,7 @@ def studio(rng: Rng, scene: Scene, reach: float, power: tuple[float, float]) -> 
                 (float(x), float(y), float(rng.uniform(0.8, 2) * reach)),
                 (side, side),
                 float(rng.uniform(*power)) * reach**2,
-                lamp_colour(rng),
+                lamp_color(rng),
                 (float(tilt[0]), float(tilt[1]), 0.0),
             )
         )

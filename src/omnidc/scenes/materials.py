@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from omnidc.scenes.assets import Library
-from omnidc.scenes.description import Colour, Material, Mesh, Model, Rng, Texture, vec3
+from omnidc.scenes.description import Color, Material, Mesh, Model, Rng, Texture, vec3
 from omnidc.scenes.objfile import read_obj, standing
 from omnidc.scenes.textures import synthesise
 
@@ -38,16 +38,16 @@ LIVING = {"grass", "soil", "bark"}
 GROUND = {"road", "pavement", "grass", "soil", "rock"}
 
 
-def colour(rng: Rng, saturation: tuple[float, float] = (0.0, 0.7), value: tuple[float, float] = (0.08, 0.85)) -> Colour:
-    """A linear colour."""
+def color(rng: Rng, saturation: tuple[float, float] = (0.0, 0.7), value: tuple[float, float] = (0.08, 0.85)) -> Color:
+    """A linear color."""
     return vec3(colorsys.hsv_to_rgb(rng.random(), rng.uniform(*saturation), rng.uniform(*value)))
 
 
 def plain(rng: Rng) -> Material:
-    """Paint, plastic or metal of one colour."""
+    """Paint, plastic or metal of one color."""
     metal = rng.random() < 0.1
     return Material(
-        colour=colour(rng, (0, 0.25), (0.3, 0.9)) if metal else colour(rng),
+        color=color(rng, (0, 0.25), (0.3, 0.9)) if metal else color(rng),
         roughness=float(rng.uniform(0.15, 0.5) if metal else rng.uniform(0.2, 0.95)),
         metallic=float(metal),
     )
@@ -56,9 +56,9 @@ def plain(rng: Rng) -> Material:
 def wall_paint(rng: Rng) -> Material:
     """A wall with nearly no texture, as most are: whites and pale tones, now and then a strong one."""
     strong = rng.random() < 0.12
-    tone = colour(rng, (0.3, 0.7), (0.1, 0.6)) if strong else colour(rng, (0, 0.15), (0.45, 0.88))
+    tone = color(rng, (0.3, 0.7), (0.1, 0.6)) if strong else color(rng, (0, 0.15), (0.45, 0.88))
     return Material(
-        colour=tone,
+        color=tone,
         roughness=float(rng.uniform(0.5, 0.95)),
         blotch=float(rng.choice([0, 0.06, 0.15])),
         blotch_size=float(rng.uniform(0.5, 3)),
@@ -68,32 +68,32 @@ def wall_paint(rng: Rng) -> Material:
 def steel(rng: Rng) -> Material:
     """Bare or painted metal of rails, poles and wires."""
     if rng.random() < 0.5:
-        return Material(colour=(0.55, 0.55, 0.56), metallic=1.0, roughness=float(rng.uniform(0.2, 0.5)))
-    return Material(colour=colour(rng, (0, 0.6), (0.02, 0.6)), roughness=float(rng.uniform(0.3, 0.7)))
+        return Material(color=(0.55, 0.55, 0.56), metallic=1.0, roughness=float(rng.uniform(0.2, 0.5)))
+    return Material(color=color(rng, (0, 0.6), (0.02, 0.6)), roughness=float(rng.uniform(0.3, 0.7)))
 
 
 def mirror() -> Material:
     """A looking-glass; its depth is that of its surface."""
-    return Material(colour=(0.9, 0.9, 0.9), metallic=1.0, roughness=0.02)
+    return Material(color=(0.9, 0.9, 0.9), metallic=1.0, roughness=0.02)
 
 
 def dark_glass(rng: Rng) -> Material:
     """A window seen from outside: dark, glossy, opaque in depth."""
     shade = float(rng.uniform(0.005, 0.05))
-    return Material(colour=(shade, shade * 1.1, shade * 1.25), roughness=0.06, coat=1.0)
+    return Material(color=(shade, shade * 1.1, shade * 1.25), roughness=0.06, coat=1.0)
 
 
-def glowing(tone: Colour, strength: float) -> Material:
+def glowing(tone: Color, strength: float) -> Material:
     """A lamp's face or a screen."""
-    return Material(colour=tone, emission=strength)
+    return Material(color=tone, emission=strength)
 
 
 def foliage(rng: Rng, dry: float = 0.15) -> Material:
-    """Leaves or blades of one colour."""
+    """Leaves or blades of one color."""
     hue = rng.uniform(0.04, 0.15) if rng.random() < dry else rng.uniform(0.2, 0.34)
     tone = vec3(colorsys.hsv_to_rgb(hue, rng.uniform(0.4, 0.85), rng.uniform(0.12, 0.55)))
     return Material(
-        colour=tone,
+        color=tone,
         roughness=float(rng.uniform(0.4, 0.8)),
         translucent=0.3,
         blotch=0.5,

@@ -62,7 +62,7 @@ def build_nature(rng: Rng, kit: Kit) -> Scene:
     if rng.random() < 0.2:
         water = land.low + (land.high - land.low) * rng.uniform(0.1, 0.35)
         tone = (0.02, 0.04, 0.05)
-        scene.add(boxes([(-900, -900, water - 50, 900, 900, water)]), Material(colour=tone, roughness=0.12, bump=0.1))
+        scene.add(boxes([(-900, -900, water - 50, 900, 900, water)]), Material(color=tone, roughness=0.12, bump=0.1))
 
     def scatter(count: int, spread: float) -> npt.NDArray[np.float64]:
         # half of it near the camera, where it is seen best

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from omnidc.scenes.description import Array
 
 STEPS = 63  # normals are rounded to 1/63 (half a degree), so that flat walls take no space
-MAX_JUMP = 0.1  # relative difference of inverse depth between neighbours that still are one surface
+MAX_JUMP = 0.1  # relative difference of inverse depth between neighbors that still are one surface
 
 
 def _step(
     inverse: npt.NDArray[np.float64], points: npt.NDArray[np.float64], axis: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Difference of points to the neighbour that is more likely on the same surface, and whether there is one.
+    """Difference of points to the neighbor that is more likely on the same surface, and whether there is one.
 
     On a plane inverse depth is linear in the pixels, so the smaller step of it is the safer one.
     """

@@ -33,10 +33,10 @@ def read_obj(path: Path) -> Mesh:
 
 
 def standing(shape: Mesh, size: float) -> Mesh:
-    """The mesh scaled to `size` metres along its longest side, standing on z = 0, centred in x and y."""
+    """The mesh scaled to `size` metres along its longest side, standing on z = 0, centered in x and y."""
     low, high = shape.bounds
-    centre = np.array([(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, low[2]])
+    center = np.array([(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, low[2]])
     scale = size / max(float((high - low).max()), 1e-9)
     return Mesh(
-        ((shape.vertices - centre) * scale).astype(np.float32), shape.quads, shape.triangles, shape.smooth, shape.uv
+        ((shape.vertices - center) * scale).astype(np.float32), shape.quads, shape.triangles, shape.smooth, shape.uv
     )

@@ -92,7 +92,7 @@ def leaves(
 ) -> tuple[Mesh, Material]:
     """`count` leaves about the points: cards with a photographed twig where there are some, else pointed leaves."""
     count = min(count, MAX_LEAVES)
-    centres = points[rng.integers(len(points), size=count)] + rng.normal(0, spread, (count, 3))
+    centers = points[rng.integers(len(points), size=count)] + rng.normal(0, spread, (count, 3))
     along = _unit(rng.normal(0, 1, (count, 3)) + np.array([0, 0, 0.2]))
     across = _unit(np.cross(along, rng.normal(0, 1, (count, 3))))
     sizes = size * rng.uniform(0.6, 1.3, (count, 1))
@@ -106,8 +106,8 @@ def leaves(
             value=float(rng.uniform(0.9, 2.0)),
             roughness=0.6,
         )
-        return cards(centres, along * sizes * 1.6, across * sizes * 1.6), look
-    return diamonds(centres, along * sizes, across * sizes * rng.uniform(0.3, 0.6)), foliage(rng)
+        return cards(centers, along * sizes * 1.6, across * sizes * 1.6), look
+    return diamonds(centers, along * sizes, across * sizes * rng.uniform(0.3, 0.6)), foliage(rng)
 
 
 def tree(rng: Rng, kit: Kit, height: float) -> Plant:

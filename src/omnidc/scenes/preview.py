@@ -21,8 +21,8 @@ def depth_picture(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     logs = np.log(np.where(known, depth, 1))
     low, high = np.percentile(logs[known], (1, 99))
     scaled = np.clip((logs - low) / max(high - low, 1e-6), 0, 1)
-    coloured = cv2.applyColorMap((scaled * 255).astype(np.uint8), cv2.COLORMAP_TURBO)
-    return np.where(known[..., None], coloured[..., ::-1], 0).astype(np.uint8)
+    colored = cv2.applyColorMap((scaled * 255).astype(np.uint8), cv2.COLORMAP_TURBO)
+    return np.where(known[..., None], colored[..., ::-1], 0).astype(np.uint8)
 
 
 def cell(frame: Frame, width: int, height: int) -> npt.NDArray[np.uint8]:

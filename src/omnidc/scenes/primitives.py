@@ -78,7 +78,7 @@ def boxes(extents: Iterable[Box]) -> Mesh:
 
 
 def box(width: float, depth: float, height: float) -> Mesh:
-    """A box that stands on z = 0, centred in x and y."""
+    """A box that stands on z = 0, centered in x and y."""
     return boxes([(-width / 2, -depth / 2, 0, width / 2, depth / 2, height)])
 
 
@@ -104,15 +104,15 @@ def _edges() -> list[tuple[int, int, int]]:
     return [(a, a | (1 << axis), axis) for a in range(8) for axis in range(3) if not a & (1 << axis)]
 
 
-def outward(shape: Mesh, centre: npt.NDArray[np.floating]) -> Mesh:
-    """Turn the faces of a convex mesh away from `centre`."""
+def outward(shape: Mesh, center: npt.NDArray[np.floating]) -> Mesh:
+    """Turn the faces of a convex mesh away from `center`."""
 
     def turned(faces: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         if not len(faces):
             return faces
         corners = shape.vertices[faces]  # [F, k, 3]
         normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        inward = ((corners.mean(axis=1) - centre) * normal).sum(axis=1) < 0
+        inward = ((corners.mean(axis=1) - center) * normal).sum(axis=1) < 0
         return np.where(inward[:, None], faces[:, ::-1], faces).astype(np.int32)
 
     return Mesh(shape.vertices, turned(shape.quads), turned(shape.triangles), shape.smooth, shape.uv)
@@ -138,7 +138,7 @@ def tube(
     radii = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(points),))
     tangents = np.gradient(points, axis=0)
     tangents /= np.maximum(np.linalg.norm(tangents, axis=1, keepdims=True), 1e-9)
-    # one fixed helper axis keeps neighbouring rings untwisted
+    # one fixed helper axis keeps neighboring rings untwisted
     helper = np.eye(3)[np.abs(tangents.mean(axis=0)).argmin()]
     first = np.cross(tangents, helper)
     first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-9)
@@ -189,7 +189,7 @@ def sphere(radius: float, rings: int = 12, sides: int = 20) -> Mesh:
 
 
 def rock(rng: Rng, rings: int = 16, sides: int = 24, roughness: float = 0.25) -> Mesh:
-    """A boulder of about one metre across, centred on the origin: a ball shaped by waves of several lengths."""
+    """A boulder of about one metre across, centered on the origin: a ball shaped by waves of several lengths."""
     ball = sphere(0.5, rings, sides)
     points = ball.vertices - np.array([0, 0, 0.5], dtype=np.float32)
     swell = np.zeros(len(points))
@@ -208,29 +208,29 @@ def rock(rng: Rng, rings: int = 16, sides: int = 24, roughness: float = 0.25) ->
 
 
 def cards(
-    centres: npt.NDArray[np.floating],  # [N, 3]
+    centers: npt.NDArray[np.floating],  # [N, 3]
     along: npt.NDArray[np.floating],  # [N, 3], half length
     across: npt.NDArray[np.floating],  # [N, 3], half width
 ) -> Mesh:
     """Rectangles with uv, such as leaves."""
     corners = np.stack(
-        [centres - along - across, centres - along + across, centres + along + across, centres + along - across], axis=1
+        [centers - along - across, centers - along + across, centers + along + across, centers + along - across], axis=1
     )
-    quads = np.arange(4 * len(centres), dtype=np.int32).reshape(-1, 4)
-    uv = np.tile(np.array([(0, 0), (1, 0), (1, 1), (0, 1)], dtype=np.float32), (len(centres), 1))
+    quads = np.arange(4 * len(centers), dtype=np.int32).reshape(-1, 4)
+    uv = np.tile(np.array([(0, 0), (1, 0), (1, 1), (0, 1)], dtype=np.float32), (len(centers), 1))
     return mesh(corners, quads, uv=uv)
 
 
 def diamonds(
-    centres: npt.NDArray[np.floating], along: npt.NDArray[np.floating], across: npt.NDArray[np.floating]
+    centers: npt.NDArray[np.floating], along: npt.NDArray[np.floating], across: npt.NDArray[np.floating]
 ) -> Mesh:
     """Pointed leaves: four corners each, no texture needed. Arguments as `cards`."""
-    corners = np.stack([centres - along, centres + across, centres + along, centres - across], axis=1)
-    return mesh(corners, np.arange(4 * len(centres), dtype=np.int32).reshape(-1, 4))
+    corners = np.stack([centers - along, centers + across, centers + along, centers - across], axis=1)
+    return mesh(corners, np.arange(4 * len(centers), dtype=np.int32).reshape(-1, 4))
 
 
 def folded_sheet(width: float, height: float, depth: float, folds: float, rng: Rng) -> Mesh:
-    """A curtain that hangs from z = `height` to 0, centred in x, its folds `depth` metres deep."""
+    """A curtain that hangs from z = `height` to 0, centered in x, its folds `depth` metres deep."""
     xs = np.linspace(-width / 2, width / 2, 48)
     zs = np.linspace(0, height, 5)
     phase = rng.uniform(0, 6.3)

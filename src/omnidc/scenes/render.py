@@ -20,7 +20,7 @@ _TO_BLENDER = np.diag([1.0, -1.0, -1.0])  # OpenCV camera axes to Blender's
 
 @dataclass(frozen=True)
 class Rendered:
-    """light: float32 [H, W, 3], linear. depth: float32 [H, W], z-depth at pixel centres, 0 = sky."""
+    """light: float32 [H, W, 3], linear. depth: float32 [H, W], z-depth at pixel centers, 0 = sky."""
 
     light: Array
     depth: Array
@@ -105,6 +105,6 @@ def place(camera: Any, view: View) -> None:
     camera.data.sensor_fit = "AUTO"
     larger = max(view.width, view.height)
     camera.data.angle = 2 * float(np.arctan(larger / 2 / view.intrinsics[0, 0]))
-    centre = view.intrinsics[:2, 2]  # Blender wants how far the picture lies from the axis, not the axis in the picture
-    camera.data.shift_x = float((view.width - 1) / 2 - centre[0]) / larger
-    camera.data.shift_y = float(centre[1] - (view.height - 1) / 2) / larger
+    center = view.intrinsics[:2, 2]  # Blender wants how far the picture lies from the axis, not the axis in the picture
+    camera.data.shift_x = float((view.width - 1) / 2 - center[0]) / larger
+    camera.data.shift_y = float(center[1] - (view.height - 1) / 2) / larger

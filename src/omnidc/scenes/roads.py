@@ -13,7 +13,7 @@ from omnidc.scenes.primitives import transformed, turned
 
 @dataclass(frozen=True)
 class Road:
-    """A centre line x = bend(y), z = climb(y), and the width of carriageway and pavements."""
+    """A center line x = bend(y), z = climb(y), and the width of carriageway and pavements."""
 
     width: float
     pavement: float
@@ -26,8 +26,8 @@ class Road:
         a, k, phase = self.climbs
         return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
 
-    def centre(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """x of the centre line at y."""
+    def center(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """x of the center line at y."""
         a, k, phase = self.bends
         return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
 
@@ -42,9 +42,9 @@ class Road:
         return float(-np.arctan(a * k * np.cos(k * y + phase)))
 
     def at(self, aside: float, y: float, lift: float = 0.0) -> tuple[float, float, float]:
-        """A point `aside` metres right of the centre line."""
+        """A point `aside` metres right of the center line."""
         turn = self.heading(y)
-        px, py = float(self.centre(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
+        px, py = float(self.center(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
         return float(px), float(py), float(self.height(py)) + lift
 
     def laid(self, shape: Mesh, aside: float, y: float, lift: float = 0.0) -> Mesh:

@@ -36,7 +36,7 @@ def surface_points(rng: Rng, shape: Mesh, count: int = SAMPLES) -> npt.NDArray[n
 
 @dataclass
 class HeightField:
-    """Heights over a square of side 2 · `reach`, centred on the origin."""
+    """Heights over a square of side 2 · `reach`, centered on the origin."""
 
     reach: float
     heights: npt.NDArray[np.float64]
@@ -74,8 +74,8 @@ class HeightField:
         middle, _ = self.cells(points.mean(axis=0, keepdims=True))
         feet = FOOT * np.ptp(points[:, :2], axis=0) * count / (2 * self.reach)  # in cells
         stable = all(
-            half.min() <= centre <= half.max() and np.ptp(half) + 1 >= foot
-            for half, centre, foot in (
+            half.min() <= center <= half.max() and np.ptp(half) + 1 >= foot
+            for half, center, foot in (
                 (touching % count, middle[0] % count, feet[0]),
                 (touching // count, middle[0] // count, feet[1]),
             )

@@ -70,11 +70,11 @@ class Shaders:
         inputs["Roughness"].default_value = look.roughness
         inputs["Metallic"].default_value = look.metallic
         inputs["Coat Weight"].default_value = look.coat
-        inputs["Base Color"].default_value = (*look.colour, 1)
+        inputs["Base Color"].default_value = (*look.color, 1)
         image = self.image(look.texture) if look.texture is not None else None
-        colour = None
+        color = None
         if image is not None:
-            colour, alpha = _picture(tree, look, image)
+            color, alpha = _picture(tree, look, image)
             if look.cutout:
                 # a binary alpha keeps the depth pass exact
                 cut = nodes.new("ShaderNodeMath")
@@ -86,21 +86,21 @@ class Shaders:
                 bump = nodes.new("ShaderNodeBump")
                 bump.inputs["Strength"].default_value = look.bump
                 bump.inputs["Distance"].default_value = 0.004
-                link(colour, bump.inputs["Height"])
+                link(color, bump.inputs["Height"])
                 link(bump.outputs[0], inputs["Normal"])
         elif look.bump:
             _waves(tree, look.bump, inputs["Normal"])
         if look.blotch:
-            colour = _blotched(tree, look, colour)
-        if colour is not None:
-            link(colour, inputs["Base Color"])
+            color = _blotched(tree, look, color)
+        if color is not None:
+            link(color, inputs["Base Color"])
         if look.emission:
             inputs["Emission Strength"].default_value = look.emission
-            inputs["Emission Color"].default_value = (*look.colour, 1)
-            if colour is not None:
-                link(colour, inputs["Emission Color"])
+            inputs["Emission Color"].default_value = (*look.color, 1)
+            if color is not None:
+                link(color, inputs["Emission Color"])
         if look.translucent:
-            _translucent(tree, look, colour)
+            _translucent(tree, look, color)
         return material
 
 
@@ -136,10 +136,10 @@ def _noise(tree: Any, size: float, detail: float) -> Any:
 
 
 def _picture(tree: Any, look: Material, image: Any) -> tuple[Any, Any]:
-    """Colour and alpha sockets of the tinted texture."""
+    """Color and alpha sockets of the tinted texture."""
     nodes, link = tree.nodes, tree.links.new
     first = _sampled(tree, look, image, (0, 0, 0), 1.0, (0.13, 0.29, 0.07))
-    colour = first.outputs["Color"]
+    color = first.outputs["Color"]
     if look.breakup:
         second = _sampled(tree, look, image, *BREAKUP)
         mix = nodes.new("ShaderNodeMix")
@@ -148,29 +148,29 @@ def _picture(tree: Any, look: Material, image: Any) -> tuple[Any, Any]:
         sharpen.inputs["From Min"].default_value, sharpen.inputs["From Max"].default_value = 0.4, 0.6
         link(_noise(tree, look.tile * 1.7, 2), sharpen.inputs["Value"])
         link(sharpen.outputs[0], mix.inputs["Factor"])
-        link(colour, mix.inputs["A"])
+        link(color, mix.inputs["A"])
         link(second.outputs["Color"], mix.inputs["B"])
-        # Mix keeps sockets of all data types; 6, 7 and output 2 are those of colour
-        link(colour, mix.inputs[6])
+        # Mix keeps sockets of all data types; 6, 7 and output 2 are those of color
+        link(color, mix.inputs[6])
         link(second.outputs["Color"], mix.inputs[7])
-        colour = mix.outputs[2]
+        color = mix.outputs[2]
     tint = nodes.new("ShaderNodeHueSaturation")
     tint.inputs["Hue"].default_value = 0.5 + look.hue
     tint.inputs["Saturation"].default_value = look.saturation
     tint.inputs["Value"].default_value = look.value
-    link(colour, tint.inputs["Color"])
+    link(color, tint.inputs["Color"])
     return tint.outputs[0], first.outputs["Alpha"]
 
 
-def _blotched(tree: Any, look: Material, colour: Any) -> Any:
+def _blotched(tree: Any, look: Material, color: Any) -> Any:
     nodes, link = tree.nodes, tree.links.new
     mix = nodes.new("ShaderNodeMix")
     mix.data_type = "RGBA"
     mix.blend_type = "MULTIPLY"
     mix.inputs["Factor"].default_value = look.blotch
-    mix.inputs[6].default_value = (*look.colour, 1)
-    if colour is not None:
-        link(colour, mix.inputs[6])
+    mix.inputs[6].default_value = (*look.color, 1)
+    if color is not None:
+        link(color, mix.inputs[6])
     ramp = nodes.new("ShaderNodeMapRange")
     ramp.inputs["From Min"].default_value, ramp.inputs["From Max"].default_value = 0.25, 0.65
     link(_noise(tree, look.blotch_size, 4), ramp.inputs["Value"])
@@ -186,12 +186,12 @@ def _waves(tree: Any, strength: float, socket: Any) -> None:
     tree.links.new(bump.outputs[0], socket)
 
 
-def _translucent(tree: Any, look: Material, colour: Any) -> None:
+def _translucent(tree: Any, look: Material, color: Any) -> None:
     nodes, link = tree.nodes, tree.links.new
     through, mix = nodes.new("ShaderNodeBsdfTranslucent"), nodes.new("ShaderNodeMixShader")
-    through.inputs["Color"].default_value = (*look.colour, 1)
-    if colour is not None:
-        link(colour, through.inputs["Color"])
+    through.inputs["Color"].default_value = (*look.color, 1)
+    if color is not None:
+        link(color, through.inputs["Color"])
     mix.inputs[0].default_value = look.translucent
     link(nodes["Principled BSDF"].outputs[0], mix.inputs[1])
     link(through.outputs[0], mix.inputs[2])

@@ -19,7 +19,7 @@ from omnidc.scenes.camera import spread
 WIDTH = 320  # all pictures are compared at this width
 BINS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, np.inf)  # metres
 EDGE_REACH = 2  # pixels
-BARE_WINDOW, BARE_DEVIATION = 7, 3.0  # pixels; grey levels out of 255
+BARE_WINDOW, BARE_DEVIATION = 7, 3.0  # pixels; gray levels out of 255
 SHALLOW = 0.5  # relief below which a frame is shallow
 DENSE = 0.6  # share of known depth from which edges are counted
 
@@ -49,10 +49,10 @@ def near_edges(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 
 
 def bare(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """[H, W]: grey values deviate by less than 3 of 255 in a 7×7 window."""
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    """[H, W]: gray values deviate by less than 3 of 255 in a 7×7 window."""
+    gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
     window = (BARE_WINDOW, BARE_WINDOW)
-    mean, square = cv2.blur(grey, window), cv2.blur(grey * grey, window)
+    mean, square = cv2.blur(gray, window), cv2.blur(gray * gray, window)
     return np.asarray(np.maximum(square - mean * mean, 0) < BARE_DEVIATION**2)
 
 
@@ -81,7 +81,7 @@ def measure(frame: Frame, sky: npt.NDArray[np.bool_] | None = None) -> Figures:
     )
 
 
-def summarise(figures: Sequence[Figures]) -> Figures:
+def summarize(figures: Sequence[Figures]) -> Figures:
     """Means over frames, each frame counting the same; NaN are left out."""
 
     def mean(values: list[float]) -> float:

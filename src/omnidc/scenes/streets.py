@@ -12,7 +12,7 @@ from omnidc.scenes.corridors import railing
 from omnidc.scenes.description import Material, Mesh, PointLight, Rng, Scene, Viewpoint
 from omnidc.scenes.furniture import Piece, from_model
 from omnidc.scenes.lights import draw_sky
-from omnidc.scenes.materials import Kit, colour, foliage, plain, steel
+from omnidc.scenes.materials import Kit, color, foliage, plain, steel
 from omnidc.scenes.plants import Plant, bush, tree, tuft
 from omnidc.scenes.primitives import UP, boxes, cylinder, grid, hanging, merge, mesh, transformed, tube
 from omnidc.scenes.roads import Road, band, draw_road
@@ -42,7 +42,7 @@ def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
             ]
             strips.append(face)
         scene.add(merge([mesh(*band(strip)) for strip in strips]), kit.material(rng, "pavement"))
-    paint = Material(colour=(0.6, 0.6, 0.57), roughness=0.7, blotch=0.5, blotch_size=0.4)
+    paint = Material(color=(0.6, 0.6, 0.57), roughness=0.7, blotch=0.5, blotch_size=0.4)
     lines = []
     if rng.random() < 0.8:
         lines += [road.strip(-0.07, 0.07, 0.006, y, y + 3, 1.5) for y in np.arange(-reach, reach - 3, 8)]
@@ -84,12 +84,12 @@ def traffic_light(rng: Rng) -> Piece:
     """Three lamps on a pole, one of them lit."""
     tall = float(rng.uniform(2.6, 4))
     case = boxes([(-0.14, -0.28, tall - 0.9, 0.14, -0.08, tall)])
-    parts = [(tube([(0, 0, 0), (0, 0, tall)], 0.05, 8), steel(rng)), (case, Material(colour=(0.02, 0.02, 0.02)))]
+    parts = [(tube([(0, 0, 0), (0, 0, tall)], 0.05, 8), steel(rng)), (case, Material(color=(0.02, 0.02, 0.02)))]
     lit = int(rng.integers(3))
     for k, tone in enumerate([(0.05, 0.8, 0.2), (0.9, 0.5, 0.02), (0.9, 0.03, 0.02)]):
         lens = transformed(cylinder(0.09, 0.02), (0, -0.28, tall - 0.75 + 0.28 * k), [[1, 0, 0], [0, 0, -1], [0, 1, 0]])
         dim = (tone[0] * 0.1, tone[1] * 0.1, tone[2] * 0.1)
-        parts.append((lens, Material(colour=tone, emission=4.0) if k == lit else Material(colour=dim)))
+        parts.append((lens, Material(color=tone, emission=4.0) if k == lit else Material(color=dim)))
     return Piece(0.4, 0.4, tall, list(parts))
 
 
@@ -136,7 +136,7 @@ def wires(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
             start, end = (np.array(road.at(aside, y)) + np.array([offset, 0, tall - 0.33]) for y in (a, b))
             lines.append(tube(hanging(start, end, float(rng.uniform(0.2, 0.9))), 0.013, 4, caps=False))
     scene.add(merge(poles), kit.material(rng, "wood"))
-    scene.add(merge(lines), Material(colour=(0.02, 0.02, 0.02), roughness=0.6))
+    scene.add(merge(lines), Material(color=(0.02, 0.02, 0.02), roughness=0.6))
 
 
 def vehicle(rng: Rng, kit: Kit) -> tuple[Piece, float]:
@@ -284,7 +284,7 @@ def build_street(rng: Rng, kit: Kit) -> Scene:
             cone = cylinder(0.17, 0.55, 0.03)
             scene.add(
                 cone,
-                Material(colour=colour(rng, (0.6, 0.9), (0.5, 0.9))),
+                Material(color=color(rng, (0.6, 0.9), (0.5, 0.9))),
                 road.at(float(rng.normal(0, road.width / 3)), float(rng.uniform(-15, 15))),
             )
     lay_verges(scene, rng, kit, road, half, country)

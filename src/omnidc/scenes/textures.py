@@ -33,14 +33,14 @@ def _blend(low: Array, high: Array, weight: Array) -> Array:
 
 
 def plaster(rng: Rng) -> Picture:
-    """A painted wall: nearly one colour."""
+    """A painted wall: nearly one color."""
     paint = hsv(rng.random(), rng.choice([0.03, 0.08, 0.35]) * rng.random(), rng.uniform(0.55, 0.97))
     grain = fractal_noise(rng, SIZE, rng.uniform(0.2, 1.4)) - 0.5
     return _finish(paint * (1 + rng.uniform(0.01, 0.1) * grain[..., None]))
 
 
 def stone(rng: Rng) -> Picture:
-    """Concrete, stone or asphalt: grey noise of many sizes."""
+    """Concrete, stone or asphalt: gray noise of many sizes."""
     base = hsv(rng.choice([0.08, 0.1, 0.6]) + rng.normal(0, 0.02), rng.uniform(0, 0.2), rng.uniform(0.25, 0.75))
     coarse = fractal_noise(rng, SIZE, rng.uniform(0.8, 1.6)) - 0.5
     fine = rng.normal(0, rng.uniform(0.02, 0.12), (SIZE, SIZE)).astype(np.float32)
@@ -66,7 +66,7 @@ def _grain(rng: Rng, height: int, width: int) -> Array:
     return np.asarray(0.65 * streaks + 0.35 * fine, dtype=np.float32)
 
 
-def wood_colour(rng: Rng) -> tuple[Array, Array]:
+def wood_color(rng: Rng) -> tuple[Array, Array]:
     """A darker and a lighter tone of one wood."""
     hue, saturation, value = rng.uniform(0.04, 0.11), rng.uniform(0.2, 0.65), rng.uniform(0.25, 0.85)
     return hsv(hue, min(1, saturation * 1.15), value * 0.7), hsv(hue, saturation, value)
@@ -75,7 +75,7 @@ def wood_colour(rng: Rng) -> tuple[Array, Array]:
 def planks(rng: Rng) -> Picture:
     """A wooden floor or board."""
     rows = int(rng.choice([1, 3, 4, 6]))
-    dark, light = wood_colour(rng)
+    dark, light = wood_color(rng)
     height, width = SIZE // rows, 2 * SIZE
     picture = np.zeros((rows * height, width, 3), dtype=np.float32)
     for row in range(rows):
@@ -90,7 +90,7 @@ def planks(rng: Rng) -> Picture:
 
 
 def bricks(rng: Rng) -> Picture:
-    """Bricks or tiles: cells of jittered colour between joints."""
+    """Bricks or tiles: cells of jittered color between joints."""
     rows, columns = [(4, 4), (8, 4), (8, 3), (2, 2), (6, 6)][int(rng.integers(5))]
     shift = rows > columns
     hue, saturation, value = rng.choice([0.03, 0.08, rng.random()]), rng.uniform(0, 0.6), rng.uniform(0.35, 0.95)
@@ -127,7 +127,7 @@ def fabric(rng: Rng) -> Picture:
 
 
 def carpet(rng: Rng) -> Picture:
-    """Short pile: one colour, strong fine grain."""
+    """Short pile: one color, strong fine grain."""
     base = hsv(rng.random(), rng.uniform(0, 0.5), rng.uniform(0.2, 0.8))
     grain = cv2.GaussianBlur(rng.normal(0, 1, (SIZE, SIZE)).astype(np.float32), (0, 0), 0.6)
     return _finish(base * (1 + rng.uniform(0.1, 0.35) * grain)[..., None])
@@ -149,26 +149,26 @@ def dead_leaves(rng: Rng) -> Picture:
     """Overlapping shapes whose sizes follow r^−3: pictures with the statistics of photographs."""
     picture = np.full((SIZE, SIZE, 3), rng.uniform(0, 255, 3), dtype=np.float32)
     grain = 255 * (fractal_noise(rng, SIZE, 1.0) - 0.5)
-    colours = rng.uniform(0, 1, (6, 3)) ** rng.uniform(0.6, 2)
+    colors = rng.uniform(0, 1, (6, 3)) ** rng.uniform(0.6, 2)
     for _ in range(220):
         radius = min(SIZE / 3, 4 / np.sqrt(max(rng.random(), 1e-4)))
-        centre = tuple(int(c) for c in rng.integers(0, SIZE, 2))
-        colour = np.clip(colours[rng.integers(6)] + rng.normal(0, 0.08, 3), 0, 1) * 255
+        center = tuple(int(c) for c in rng.integers(0, SIZE, 2))
+        color = np.clip(colors[rng.integers(6)] + rng.normal(0, 0.08, 3), 0, 1) * 255
         shape = rng.integers(3)
         if shape == 0:
-            cv2.circle(picture, centre, int(radius) + 1, colour.tolist(), -1)
+            cv2.circle(picture, center, int(radius) + 1, color.tolist(), -1)
         elif shape == 1:
             axes = (int(radius) + 1, int(radius * rng.uniform(0.2, 1)) + 1)
-            cv2.ellipse(picture, centre, axes, rng.uniform(0, 360), 0, 360, colour.tolist(), -1)
+            cv2.ellipse(picture, center, axes, rng.uniform(0, 360), 0, 360, color.tolist(), -1)
         else:
-            corners = np.array(centre) + rng.normal(0, radius, (int(rng.integers(3, 6)), 2))
-            cv2.fillConvexPoly(picture, cv2.convexHull(corners.astype(np.int32)), colour.tolist())
+            corners = np.array(center) + rng.normal(0, radius, (int(rng.integers(3, 6)), 2))
+            cv2.fillConvexPoly(picture, cv2.convexHull(corners.astype(np.int32)), color.tolist())
     picture += grain[..., None] * rng.uniform(0, 0.5)
     return _finish(cv2.GaussianBlur(picture, (0, 0), 0.6) / 255)
 
 
 def printed(rng: Rng) -> Picture:
-    """A page, label or screen: blocks of colour and lines like text."""
+    """A page, label or screen: blocks of color and lines like text."""
     paper = hsv(rng.random(), rng.uniform(0, 0.4), rng.choice([0.95, 0.9, rng.uniform(0.05, 0.9)]))
     picture = np.full((SIZE, SIZE, 3), paper * 255, dtype=np.float32)
     for _ in range(int(rng.integers(1, 5))):

@@ -6,7 +6,7 @@ import numpy as np
 
 from omnidc.scenes.description import Material, Rng
 from omnidc.scenes.furniture import Piece
-from omnidc.scenes.materials import colour, dark_glass
+from omnidc.scenes.materials import color, dark_glass
 from omnidc.scenes.primitives import cylinder, merge, mesh, transformed
 
 
@@ -56,7 +56,7 @@ def car(rng: Rng) -> Piece:
     spots = [(sx * (width / 2 - 0.1), sy * half * 0.62, 0.31) for sx in (-1, 1) for sy in (-1, 1)]
     wheels = merge([transformed(wheel, spot) for spot in spots])
     paint = Material(
-        colour=colour(rng, (0, 0.85), (0.02, 0.8)), roughness=0.3, coat=1.0, metallic=float(rng.choice([0, 0.5]))
+        color=color(rng, (0, 0.85), (0.02, 0.8)), roughness=0.3, coat=1.0, metallic=float(rng.choice([0, 0.5]))
     )
     return Piece(
         float(width),
@@ -66,7 +66,7 @@ def car(rng: Rng) -> Piece:
             (shells[0], paint),
             (shells[1], dark_glass(rng)),
             (roof, paint),
-            (wheels, Material(colour=(0.015, 0.015, 0.015), roughness=0.8)),
+            (wheels, Material(color=(0.015, 0.015, 0.015), roughness=0.8)),
         ],
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from omnidc.scenes.description import Material, Rng, Scene
-from omnidc.scenes.materials import Kit, colour, plain, steel
+from omnidc.scenes.materials import Kit, color, plain, steel
 from omnidc.scenes.primitives import boxes, cylinder, merge, mesh, transformed
 from omnidc.scenes.roads import Road, band
 
@@ -19,7 +19,7 @@ GAUGE, SLEEPER = 1.435, 2.4  # metres
 
 
 def lay_verges(scene: Scene, rng: Rng, kit: Kit, road: Road, edge: float, country: bool) -> None:
-    """Dress the ground; `edge` is how far from the centre line the built-up part begins."""
+    """Dress the ground; `edge` is how far from the center line the built-up part begins."""
     for side in (-1, 1):
         if rng.random() < 0.7:
             strips(scene, rng, kit, road, side, edge)
@@ -80,7 +80,7 @@ def patches(scene: Scene, rng: Rng, kit: Kit, road: Road) -> None:
         elif kind < 0.7:
             look = kit.material(rng, "print", tile=float(rng.uniform(1, 4)))
         else:
-            look = Material(colour=colour(rng, (0, 0.3), (0.01, 0.7)), roughness=float(rng.uniform(0.2, 0.9)))
+            look = Material(color=color(rng, (0, 0.3), (0.01, 0.7)), roughness=float(rng.uniform(0.2, 0.9)))
         scene.add(shape, look)
     discs = [
         transformed(cylinder(0.32, 0.012, sides=24), road.at(float(rng.uniform(-half, half)), float(rng.normal(0, 15))))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from omnidc.datasets.shards import ShardWriter
 from omnidc.scenes.assets import open_library
 from omnidc.scenes.blender import Stage, skies_folder
-from omnidc.scenes.camera import THICKET, View, choose_view, fault
+from omnidc.scenes.camera import TOO_MANY_EDGES, View, choose_view, fault
 from omnidc.scenes.description import Scene
 from omnidc.scenes.develop import add_haze, air_luminance, develop, exposure_of
 from omnidc.scenes.generate import MARK, end_with
@@ -30,7 +30,7 @@ from omnidc.scenes.normals import normals_of
 from omnidc.scenes.render import Rendered, Renderer
 from omnidc.scenes.worlds import build_scene
 
-MAX_THICKETS = 2  # in a row, then the scene is given up: they are the slowest frames of all, and seldom come alone
+MAX_EDGE_FAULTS = 2  # in a row, then the scene is given up: they are the slowest frames of all, and seldom come alone
 
 
 def render_shard(settings: Settings, shard: int, folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
@@ -56,7 +56,7 @@ def _render_scene(
     writer: ShardWriter,
     report: Callable[[dict[str, Any]], None],
 ) -> None:
-    started, thickets = time.process_time(), 0
+    started, edge_faults = time.process_time(), 0
     scene, rng = build_scene(settings.seed, number, kit, settings.worlds)
     stage.build(scene)
     for index in range(settings.views):
@@ -72,8 +72,8 @@ def _render_scene(
         now = time.process_time()
         event = {"event": "frame" if why is None else "refused", "scene": number, "world": scene.world, "why": why}
         report({**event, "cpu": round(now - started, 3)})
-        started, thickets = now, thickets + 1 if why == THICKET else 0
-        if thickets == MAX_THICKETS:
+        started, edge_faults = now, edge_faults + 1 if why == TOO_MANY_EDGES else 0
+        if edge_faults == MAX_EDGE_FAULTS:
             break
 
 

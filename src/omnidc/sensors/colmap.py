@@ -1,6 +1,6 @@
 """COLMAP models: sparse points become depth measurements of every registered photograph.
 
-COLMAP puts the centre of the upper left pixel at (0.5, 0.5); intrinsics are moved by −0.5 on the way in, and by
+COLMAP puts the center of the upper left pixel at (0.5, 0.5); intrinsics are moved by −0.5 on the way in, and by
 +0.5 on the way out. Photographs of cameras with distortion are undistorted to the pinhole camera that COLMAP's own
 undistorter would choose.
 """
@@ -104,7 +104,7 @@ class ColmapModel:
         distorted = sorted({camera.model_name for camera in self._cameras() if not is_pinhole(camera)})
         if distorted:
             self.notes.append(f"images are undistorted to a pinhole camera (the model has {', '.join(distorted)})")
-        self.notes.append("pixel centres moved from COLMAP's +0.5 to integers")
+        self.notes.append("pixel centers moved from COLMAP's +0.5 to integers")
 
     def _cameras(self) -> Iterator[Any]:
         for image_id in self.reconstruction.reg_image_ids():
@@ -177,7 +177,7 @@ class ColmapModel:
         return frame if mask is None else frame.with_mask(mask)
 
     def colored_points(self) -> tuple[Array, npt.NDArray[np.uint8]]:
-        """Points that passed the filters, [N, 3] in the world, and their colours [N, 3]."""
+        """Points that passed the filters, [N, 3] in the world, and their colors [N, 3]."""
         colors = [self.reconstruction.points3D[int(key)].color for key in self.point_ids]
         return self.points, np.array(colors, dtype=np.uint8)
 
@@ -300,7 +300,7 @@ def is_pinhole(camera: Any) -> bool:
 
 
 def undistorted_camera(camera: Any) -> tuple[Any, Array]:
-    """Return COLMAP's undistorted camera and its 3×3 matrix with centres at integers."""
+    """Return COLMAP's undistorted camera and its 3×3 matrix with centers at integers."""
     pycolmap = _pycolmap()
     straight = camera if is_pinhole(camera) else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     return straight, COLMAP_TO_OPENCV @ straight.calibration_matrix()

@@ -27,7 +27,7 @@ def spread_returns(
 ) -> tuple[Map, PointCount]:
     """Draw each return as a grid of samples of its depth inside the ellipse of its angular spread.
 
-    Where patches overlap, a pixel belongs to the return whose centre is nearest in units of the spread.
+    Where patches overlap, a pixel belongs to the return whose center is nearest in units of the spread.
     """
     if azimuth < 0 or elevation < 0 or azimuth >= 45 or elevation >= 45:
         raise InputError(f"The angular spread must be between 0 and 45 degrees, not {azimuth:g} and {elevation:g}.")

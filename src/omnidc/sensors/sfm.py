@@ -26,7 +26,7 @@ SETTINGS = "sfm.json"  # what the model in a workspace was made from
 class SfmOptions:
     """How a model is made from photographs."""
 
-    sequential: bool = False  # match neighbours in the order of their names only, for video
+    sequential: bool = False  # match neighbors in the order of their names only, for video
     calibration: Calibration | None = None  # of all photographs; kept as it is
     poses: Path | None = None  # COLMAP model or transforms.json, kept as it is; only points are made
 
@@ -91,7 +91,7 @@ def run_sfm(
             reader_options=reader,
             device=pycolmap.Device.cpu,
         )
-    progress("matching neighbours" if options.sequential else "matching all pairs")
+    progress("matching neighbors" if options.sequential else "matching all pairs")
     match = pycolmap.match_sequential if options.sequential else pycolmap.match_exhaustive
     match(str(database), device=pycolmap.Device.cpu)
     scratch = workspace / "mapping"

@@ -12,7 +12,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Camera:
-    """Intrinsics in pixels with pixel centres at integers; OpenCV axes (x right, y down, z forward)."""
+    """Intrinsics in pixels with pixel centers at integers; OpenCV axes (x right, y down, z forward)."""
 
     fx: float
     fy: float
@@ -31,7 +31,7 @@ class Camera:
 
     @property
     def intrinsics(self) -> Array:
-        """3×3 matrix, pixel centres at integers."""
+        """3×3 matrix, pixel centers at integers."""
         return np.array([[self.fx, 0.0, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
 
     @property

@@ -70,7 +70,7 @@ def from_points(
     rng: np.random.Generator,
     device: torch.device | str = "cpu",
 ) -> Gaussians:
-    """Place a round Gaussian at every point, as large as the distance to its neighbours."""
+    """Place a round Gaussian at every point, as large as the distance to its neighbors."""
     if len(points) < 4:
         raise InputError(f"A splat starts from at least four points, but there are {len(points)}.")
     distances = np.asarray(cKDTree(points).query(points, 4)[0])  # [P, 4], the first is the point itself

@@ -28,7 +28,7 @@ def load_gsplat() -> Rasterizer:
         means: Tensor, scales: Tensor, quats: Tensor, opacities: Tensor, colors: Tensor, camera: Camera, near: float
     ) -> Render:
         K = camera.intrinsics
-        K[:2, 2] += 0.5  # gsplat puts pixel centres at +0.5
+        K[:2, 2] += 0.5  # gsplat puts pixel centers at +0.5
         out, alpha, info = gsplat.rasterization(
             means=means,
             quats=quats,

@@ -22,7 +22,7 @@ TILE_W, TILE_H = 32, 16  # pixels; wide rows vectorize better
 STOP = 2e-5  # a tile ends when every pixel transmits less than this
 CHECK_EVERY = 32  # Gaussians between two tests of `STOP`
 
-# Columns of a projected Gaussian: centre u v, depth z, conic a b c (inverse covariance), half box x y, visible 0/1.
+# Columns of a projected Gaussian: center u v, depth z, conic a b c (inverse covariance), half box x y, visible 0/1.
 U, V, Z, CA, CB, CC, RX, RY, VISIBLE = range(9)
 # Columns of the gradient of a projected Gaussian: the first six as above, opacity, red, green, blue.
 G_OPACITY, G_RED = 6, 7

@@ -73,7 +73,7 @@ class DepthTarget:
 
 
 def edge_weights(image: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(−|∂I|) along x [H, W − 1] and y [H − 1, W]: depth may jump where colour does (DN-Splatter eq. 6)."""
+    """exp(−|∂I|) along x [H, W − 1] and y [H − 1, W]: depth may jump where color does (DN-Splatter eq. 6)."""
     dx, dy = image.diff(dim=1).abs().mean(2), image.diff(dim=0).abs().mean(2)
     return torch.exp(-dx), torch.exp(-dy)
 

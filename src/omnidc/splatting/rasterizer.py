@@ -46,7 +46,7 @@ class Rasterizer(Protocol):
         opacities: Tensor,  # [N], in (0, 1)
         colors: Tensor,  # [N, 3]
         camera: Camera,
-        near: float,  # Gaussians with centres nearer than this are skipped, unit of the means
+        near: float,  # Gaussians with centers nearer than this are skipped, unit of the means
     ) -> Render: ...
 
 

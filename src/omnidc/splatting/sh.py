@@ -47,7 +47,7 @@ def view_colors(
     center: Tensor,  # [3], of the camera
     degree: int,  # used; at most that of `rest`
 ) -> Tensor:
-    """Return colours max(0, ½ + Σ c_k Y_k(direction)), [N, 3]. Directions carry no gradient to the means."""
+    """Return colors max(0, ½ + Σ c_k Y_k(direction)), [N, 3]. Directions carry no gradient to the means."""
     color = C0 * dc + 0.5
     if degree > 0:
         offsets = means.detach() - center

@@ -19,7 +19,7 @@ TOLERANCE = 0.03  # relative difference of depth that counts as agreement of two
 
 @dataclass(frozen=True)
 class ColoredPoints:
-    """Points in the world and their colours."""
+    """Points in the world and their colors."""
 
     points: npt.NDArray[np.float64]  # [P, 3]
     colors: npt.NDArray[np.uint8]  # [P, 3]

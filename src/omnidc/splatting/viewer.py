@@ -18,9 +18,9 @@ TEMPLATE = Path(__file__).with_name("viewer.html")
 
 
 def pack(gaussians: Gaussians) -> bytes:
-    """Return 32 bytes for each Gaussian: mean and scale as float32; colour, opacity and quaternion as bytes.
+    """Return 32 bytes for each Gaussian: mean and scale as float32; color, opacity and quaternion as bytes.
 
-    The colour is that of degree 0, so it does not change with the direction of view.
+    The color is that of degree 0, so it does not change with the direction of view.
     """
     table = np.zeros(
         len(gaussians), np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])

@@ -16,7 +16,7 @@ from omnidc.errors import ConfigError
 from omnidc.frame import Frame
 from omnidc.training.settings import Settings
 
-SMOOTH = 1.05  # ratio of neighbouring depths up to which they are one surface
+SMOOTH = 1.05  # ratio of neighboring depths up to which they are one surface
 Image = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
@@ -93,7 +93,7 @@ def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConf
     intrinsics = frame.intrinsics
     if intrinsics is not None:
         sx, sy = width / columns, height / rows
-        # pixel centres are integers: x' + ½ = (x − left + ½) sx
+        # pixel centers are integers: x' + ½ = (x − left + ½) sx
         move = np.array([[sx, 0, (0.5 - left) * sx - 0.5], [0, sy, (0.5 - top) * sy - 0.5], [0, 0, 1]])
         intrinsics = move @ intrinsics
     if mirrored:
@@ -148,8 +148,8 @@ def color_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) 
     table = np.rint(curve * 255).astype(np.uint8)[:, None, :]  # [256, 1, 3]
     result = cv2.LUT(image, table)
     if config.saturation:
-        grey = cv2.cvtColor(cv2.cvtColor(result, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-        result = cv2.addWeighted(result, saturation, grey, 1 - saturation, 0)
+        gray = cv2.cvtColor(cv2.cvtColor(result, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+        result = cv2.addWeighted(result, saturation, gray, 1 - saturation, 0)
     return np.asarray(result, dtype=np.uint8)
 
 

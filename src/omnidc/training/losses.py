@@ -281,18 +281,18 @@ def noise_target(
     if released:
         given = sparse > RELEASED_TINY
         false = given & (sparse - torch.nan_to_num(gt_depth) > 0.1)
-        labelled = given
+        labeled = given
     else:
         given = sparse > 0
         comparable = given & valid_mask(gt_depth)
         ones = torch.ones_like(gt_depth)
         error = (torch.where(comparable, sparse, ones).log() - torch.where(comparable, gt_depth, ones).log()).abs()
         false = comparable & (error > tolerance)
-        labelled = comparable
+        labeled = comparable
         if outlier_mask is not None:
-            false, labelled = false | (given & outlier_mask), given
+            false, labeled = false | (given & outlier_mask), given
     cell_false = F.max_pool2d(false.to(gt_depth.dtype), cell, ceil_mode=True)
-    cell_valid = F.max_pool2d(labelled.to(gt_depth.dtype), cell, ceil_mode=True)
+    cell_valid = F.max_pool2d(labeled.to(gt_depth.dtype), cell, ceil_mode=True)
     return 1 - cell_false, cell_valid
 
 

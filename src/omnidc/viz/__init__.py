@@ -1,1 +1,1 @@
-"""Pictures to look at: colour maps, previews, overlays, contact sheets, clouds seen from several sides."""
+"""Pictures to look at: color maps, previews, overlays, contact sheets, clouds seen from several sides."""

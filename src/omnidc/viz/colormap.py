@@ -1,4 +1,4 @@
-"""Depth as colour: the range of a depth map, its ticks, and the turbo colour map."""
+"""Depth as color: the range of a depth map, its ticks, and the turbo color map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = npt.NDArray[Any]
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 FENCE = 1.5  # interquartile ranges beyond the quartiles (Tukey), in the logarithm
-NO_DEPTH = 225  # grey of pixels without depth
+NO_DEPTH = 225  # gray of pixels without depth
 
 
 class Scale:
@@ -61,7 +61,7 @@ class Scale:
 
 
 def colorize(depth: Array, scale: Scale | None = None) -> Picture:
-    """Turbo, near = red, far = blue; no depth = light grey."""
+    """Turbo, near = red, far = blue; no depth = light gray."""
     scale = Scale.of(depth) if scale is None else scale
     picture = turbo(scale(depth))
     picture[~(np.isfinite(depth) & (depth > 0))] = NO_DEPTH
@@ -69,7 +69,7 @@ def colorize(depth: Array, scale: Scale | None = None) -> Picture:
 
 
 def turbo(position: Array) -> Picture:
-    """Colours of positions in [0, 1]; the two ends of the colour table are left out, since both are nearly black."""
+    """Colors of positions in [0, 1]; the two ends of the color table are left out, since both are nearly black."""
     import cv2
 
     levels = np.ascontiguousarray(np.rint(14 + 230 * (1 - position)), np.uint8)

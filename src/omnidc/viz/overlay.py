@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.viz.colormap import Picture, Scale
-from omnidc.viz.points import draw_points, greyed
+from omnidc.viz.points import draw_points, grayed
 from omnidc.viz.text import BACKGROUND, INK, load_font
 
 FULL = 0.2  # uncertainty / depth that is drawn in full red
@@ -18,8 +18,8 @@ def point_overlay(
     image: Picture,
     sparse: npt.NDArray[np.float32],  # [H, W], 0 = none
 ) -> Picture:
-    """Draw the measurements over the greyed photograph in the colour of their depth: near red, far blue."""
-    return draw_points(greyed(image), sparse, Scale.of(sparse))
+    """Draw the measurements over the grayed photograph in the color of their depth: near red, far blue."""
+    return draw_points(grayed(image), sparse, Scale.of(sparse))
 
 
 def uncertainty_overlay(
@@ -29,13 +29,13 @@ def uncertainty_overlay(
 ) -> Picture:
     """Tint the photograph by relative uncertainty b / depth: clear = 0, red = `FULL` or more; a legend stands below."""
     relative = np.divide(uncertainty, depth, out=np.zeros_like(depth), where=depth > 0)
-    tinted = _tint(greyed(image).astype(np.float32), np.clip(relative / FULL, 0, 1))
+    tinted = _tint(grayed(image).astype(np.float32), np.clip(relative / FULL, 0, 1))
     return np.concatenate([tinted, _legend(image.shape[1])])
 
 
-def _tint(grey: npt.NDArray[np.float32], share: npt.NDArray[np.floating]) -> Picture:
+def _tint(gray: npt.NDArray[np.float32], share: npt.NDArray[np.floating]) -> Picture:
     part = TINT * share[..., None]
-    return np.asarray(np.clip(grey * (1 - part) + RED * part, 0, 255), np.uint8)
+    return np.asarray(np.clip(gray * (1 - part) + RED * part, 0, 255), np.uint8)
 
 
 def _legend(width: int) -> Picture:

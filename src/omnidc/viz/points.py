@@ -13,18 +13,18 @@ Array = npt.NDArray[Any]
 
 DOT = 0.3  # radius of a point / mean distance of the points around it
 MAX_RADIUS = 5.0  # pixels of the picture
-RIM = 0.9  # pixels, dark: a colour stands out from any photograph by it
+RIM = 0.9  # pixels, dark: a color stands out from any photograph by it
 RIM_RADIUS = 1.6  # smaller points have no room for a rim
 WINDOW = 0.1  # side of the window in which points are counted / shorter side of the map
 RIM_COLOR = (20, 20, 24)
 
 
-def greyed(image: Picture) -> Picture:
-    """The photograph in grey and a little faded, so that colours drawn over it stand out."""
+def grayed(image: Picture) -> Picture:
+    """The photograph in gray and a little faded, so that colors drawn over it stand out."""
     import cv2
 
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
-    return np.repeat((40 + 0.65 * grey).astype(np.uint8)[..., None], 3, axis=2)
+    gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    return np.repeat((40 + 0.65 * gray).astype(np.uint8)[..., None], 3, axis=2)
 
 
 def point_spacing(sparse: Array) -> Array:  # [H, W], 0 = none
@@ -42,9 +42,9 @@ def draw_points(
     sparse: Array,  # [H, W], 0 = none; may be of another size than the picture
     scale: Scale,
 ) -> Picture:
-    """Draw discs in the colour of their depth, smaller where there are more of them.
+    """Draw discs in the color of their depth, smaller where there are more of them.
 
-    Discs have a dark rim. Where most are too small for one, the photograph below is greyed instead.
+    Discs have a dark rim. Where most are too small for one, the photograph below is grayed instead.
     """
     import cv2
 
@@ -54,7 +54,7 @@ def draw_points(
     zoom = picture.shape[1] / sparse.shape[1], picture.shape[0] / sparse.shape[0]
     colors = colorize(sparse[rows, columns][None], scale)[0]
     radius = np.minimum(DOT * min(zoom) * point_spacing(sparse), MAX_RADIUS)
-    result = greyed(picture) if np.median(radius) < RIM_RADIUS else np.ascontiguousarray(picture).copy()
+    result = grayed(picture) if np.median(radius) < RIM_RADIUS else np.ascontiguousarray(picture).copy()
     xs = np.clip((columns + 0.5) * zoom[0] - 0.5, 0, picture.shape[1] - 1)
     ys = np.clip((rows + 0.5) * zoom[1] - 0.5, 0, picture.shape[0] - 1)
     small = radius < RIM_RADIUS

@@ -1,4 +1,4 @@
-"""A picture to look at: the photograph with its points beside the coloured depth, and a colour bar with numbers."""
+"""A picture to look at: the photograph with its points beside the colored depth, and a color bar with numbers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def preview(
     sparse: Array | None = None,  # [H, W], 0 = none
     unit: str = "m",
     title: str = "",
-    sky: Array | None = None,  # bool [H, W]: outside the colour bar, whatever its depth is
+    sky: Array | None = None,  # bool [H, W]: outside the color bar, whatever its depth is
     returns: int | None = None,  # points of the sensor, of which several may share a pixel; None = not known
 ) -> Picture:
-    """Photograph with the points | depth | colour bar, on a light ground. Grey = no depth."""
+    """Photograph with the points | depth | color bar, on a light ground. Gray = no depth."""
     import cv2
     from PIL import Image, ImageDraw
 

@@ -1,4 +1,4 @@
-"""Colours and letters of pictures with captions."""
+"""Colors and letters of pictures with captions."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Job:
     created: float = field(default_factory=time.monotonic)
     running: bool = False
     cancelled: bool = False
-    progress: float | None = None  # share of the work done, where it can be told
+    progress: float | None = None  # share of the work done; None = not known
 
     @property
     def key(self) -> Hashable:

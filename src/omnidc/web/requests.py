@@ -31,7 +31,7 @@ class Options(BaseModel):
 
     intrinsics: Annotated[
         list[float] | None,
-        Field(description="fx, fy, cx, cy in pixels (pixel centres at integers), or the nine numbers of a 3x3 matrix."),
+        Field(description="fx, fy, cx, cy in pixels (pixel centers at integers), or the nine numbers of a 3x3 matrix."),
     ] = None
     keep_input: Annotated[
         Literal["soft", "hard"], Field(description='"hard" makes the result pass through every measurement.')

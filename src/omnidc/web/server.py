@@ -20,7 +20,7 @@ CUT_AFTER = 2.0  # seconds after the deadline of a request at which its connecti
 
 
 def run(load: Callable[[], Any], settings: Settings, open_browser: bool = False) -> None:
-    """Load the model, listen, serve until told to stop (Ctrl-C or SIGTERM), finish what runs."""
+    """Load the model, listen, serve until Ctrl-C or SIGTERM, finish what runs."""
     try:
         import python_multipart  # noqa: F401
         import uvicorn

@@ -176,7 +176,7 @@ def with_suffix(upload: Upload) -> str:
 
 
 def rasterize(
-    points: Sequence[Sequence[float]],  # (x, y, depth): column and row in pixels, pixel centres at integers
+    points: Sequence[Sequence[float]],  # (x, y, depth): column and row in pixels, pixel centers at integers
     size: tuple[int, int],
     settings: Settings,
 ) -> npt.NDArray[np.float32]:

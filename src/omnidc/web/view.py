@@ -82,7 +82,7 @@ def normal_map(
 
 
 def normal_colors(normals: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:  # [H, W, 3]
-    """Return the usual picture of normals: red to the right, green up, blue towards the camera; grey = none."""
+    """Return the usual picture of normals: red to the right, green up, blue towards the camera; gray = none."""
     return np.asarray(np.rint(127.5 + 127.5 * normals * np.array([1, -1, -1], np.float32)), np.uint8)
 
 

@@ -26,7 +26,7 @@ OWN = PaperConfig(released=False, tolerance=1e-12)
     ],
     ids=["own", "released", "no-spn", "no-full-resolution-heads"],
 )
-def test_optimised_network_gives_the_same_numbers(
+def test_optimized_network_gives_the_same_numbers(
     formula_network: Build, config: PaperConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused, "STRIP_BYTES", 1)  # the shortest strips, so that this small image has several
@@ -52,7 +52,7 @@ def test_remembered_constants_follow_the_size(formula_network: Build) -> None:
         assert torch.equal(network.update_block.encode_zero(*size), plain[size])
 
 
-def test_an_optimised_network_cannot_be_saved(formula_network: Build, tmp_path: object) -> None:
+def test_an_optimized_network_cannot_be_saved(formula_network: Build, tmp_path: object) -> None:
     network = formula_network(PaperConfig(spn_steps=0)).for_inference()
     with pytest.raises(ConfigError, match="before calling for_inference"):
         save_network(network, f"{tmp_path}/x.safetensors")

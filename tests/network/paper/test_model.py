@@ -103,7 +103,7 @@ def test_released_model_is_reproduced_stage_by_stage_in_float64(
 ) -> None:
     inputs = np.load(shared / f"reference/golden/full_{case}.npz")
     exact = np.load(shared / f"reference/golden/full_{case}_fp64.npz")
-    # The exact run started from colours normalised in float32; undoing that in float64 hands them in unchanged.
+    # The exact run started from colors normalized in float32; undoing that in float64 hands them in unchanged.
     mean, std = (torch.tensor(v, dtype=torch.float64).view(3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_STD))
     image = torch.from_numpy(inputs["net_in_rgb"]).double() * std + mean
     raw = torch.from_numpy(inputs["in_sparse_depth"]).double()[None, None]
@@ -172,7 +172,7 @@ def test_names_and_shapes_are_the_released_checkpoints(shared: Path, preset: str
         ("paper-v1.1", "1aa169f28f7f62ae45b4714768f804949816278bede496797f34c86d5e7b4dbf"),
     ],
 )
-def test_names_and_shapes_are_those_that_fitted_the_released_checkpoints(preset: str, digest: str) -> None:
+def test_paper_network_has_names_of_released_checkpoints(preset: str, digest: str) -> None:
     """The digests were taken where `test_names_and_shapes_are_the_released_checkpoints` passed."""
     with torch.device("meta"):
         network = PaperNetwork(PRESETS[preset])
@@ -257,7 +257,7 @@ def test_every_preset_predicts(formula_network: Build, preset: str) -> None:
     ]
     assert (prediction.laplace_scale is not None) == config.laplace
     assert (prediction.depth is not prediction.depth_init) == (config.spn_steps > 0)
-    assert bool((prediction.median == 1).all()) == (config.space != "log-normalised")
+    assert bool((prediction.median == 1).all()) == (config.space != "log-normalized")
     if config.edge_weights == "learnable":
         weights = torch.stack([w[:, 0, 0, 0] for w in prediction.fields.weights])
         torch.testing.assert_close(weights.sum(0), torch.ones(2))
@@ -289,7 +289,7 @@ def test_nothing_measured_gives_finite_relative_depth(own: PaperNetwork, release
         assert not prediction.info.is_constrained.any()
 
 
-def test_a_valid_point_at_the_median_is_seen_only_in_our_own_mode(own: PaperNetwork, released: PaperNetwork) -> None:
+def test_log_point_at_median_counts_unless_released(own: PaperNetwork, released: PaperNetwork) -> None:
     image = torch.rand(1, 3, 32, 32)
     at_median = torch.zeros(1, 1, 32, 32)
     at_median[..., 5, 5] = 1.0
@@ -323,9 +323,7 @@ def test_gradients_reach_every_weight(formula_network: Build) -> None:
     assert dead == ["update_block.encoder.convd1.weight", "update_block.encoder.convg1.weight"]
 
 
-def test_position_table_is_resized_unless_the_released_code_would_not(
-    own: PaperNetwork, released: PaperNetwork
-) -> None:
+def test_position_table_is_resized_unless_released(own: PaperNetwork, released: PaperNetwork) -> None:
     table = released.backbone.former.pos_embed1
     raster = table.transpose(1, 2).unflatten(2, (56, 224))
     assert torch.equal(released.backbone.former.position(1, 56, 224), raster)
@@ -352,7 +350,7 @@ def test_impossible_configurations_are_refused(wrong: dict[str, object]) -> None
         PaperConfig(**wrong)
 
 
-def test_stochastic_depth_drops_whole_residuals_at_its_rate_and_keeps_the_mean() -> None:
+def test_stochastic_depth_keeps_the_mean() -> None:
     from omnidc.network.paper.completionformer import JointBlock
 
     with torch.device("meta"):

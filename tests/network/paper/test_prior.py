@@ -14,7 +14,7 @@ from omnidc.network.paper.model import PaperNetwork
 from omnidc.network.paper.prior import DepthAnything, network_size, normalize_prior
 
 
-def test_prior_is_normalised_by_its_quantiles() -> None:
+def test_prior_is_normalized_by_its_quantiles() -> None:
     values = torch.rand(2, 1, 13, 17, dtype=torch.float64) * torch.tensor([3.0, 500.0]).view(2, 1, 1, 1)
     low, high = (torch.quantile(values.flatten(1), q, dim=1).view(2, 1, 1, 1) for q in (0.02, 0.98))
     torch.testing.assert_close(normalize_prior(values), (values - low) / (high - low))
@@ -38,7 +38,7 @@ def test_missing_transformers_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         prior(torch.rand(1, 3, 32, 32))
 
 
-def test_adapter_hands_over_normalised_colours_and_resizes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapter_hands_over_normalized_colors_and_resizes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Tensor] = []
 
     class Model:

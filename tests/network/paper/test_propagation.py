@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from omnidc.network.paper.fused import FusedDySPN
-from omnidc.network.paper.propagation import NEIGHBOURS, DySPN, K
+from omnidc.network.paper.propagation import NEIGHBORS, DySPN, K
 
 
 def random_problem(height: int, width: int, steps: int = 2) -> tuple[DySPN, tuple[Tensor, Tensor, Tensor, Tensor]]:
     """A propagation whose offsets of a few pixels often leave the image."""
     generator = torch.Generator().manual_seed(3)
-    spn = DySPN(steps, "renormalised").double()
+    spn = DySPN(steps, "renormalized").double()
     spn.conv_offset_aff.weight.data.normal_(0, 0.2, generator=generator)
     spn.conv_offset_aff.bias.data.normal_(0, 2.0, generator=generator)
     depth = 1 + torch.rand(2, 1, height, width, generator=generator, dtype=torch.float64)
@@ -26,13 +26,13 @@ def random_problem(height: int, width: int, steps: int = 2) -> tuple[DySPN, tupl
 
 
 def slow_step(spn: DySPN, depth: Tensor, offset: Tensor, logit: Tensor, trust: Tensor, sparse: Tensor) -> Tensor:
-    """One step by its definition: pixel by pixel, neighbour by neighbour, corner by corner."""
+    """One step by its definition: pixel by pixel, neighbor by neighbor, corner by corner."""
     batch, _, height, width = depth.shape
     out = torch.zeros_like(depth)
     for b, i, j in np.ndindex(batch, height, width):
         affinity = logit[b, :, i, j].softmax(0)
         total = inside = 0.0
-        for k, (nx, ny) in enumerate(NEIGHBOURS):
+        for k, (nx, ny) in enumerate(NEIGHBORS):
             y = i + ny + float(offset[b, 2 * k, i, j])
             x = j + nx + float(offset[b, 2 * k + 1, i, j])
             for row in (int(np.floor(y)), int(np.floor(y)) + 1):
@@ -41,14 +41,14 @@ def slow_step(spn: DySPN, depth: Tensor, offset: Tensor, logit: Tensor, trust: T
                     if 0 <= row < height and 0 <= column < width:
                         total += weight * float(depth[b, 0, row, column])
                         inside += weight
-        if spn.borders == "renormalised":
+        if spn.borders == "renormalized":
             total = total / inside if inside > 1e-3 else float(depth[b, 0, i, j])
         c = float(trust[b, 0, i, j])
         out[b, 0, i, j] = (1 - c) * total + c * float(sparse[b, 0, i, j])
     return out
 
 
-@pytest.mark.parametrize("borders", ["zero", "renormalised"])
+@pytest.mark.parametrize("borders", ["zero", "renormalized"])
 def test_a_step_agrees_with_its_definition(borders: str) -> None:
     spn, (depth, guide, confidence, sparse) = random_problem(5, 7, steps=1)
     spn.borders = borders
@@ -58,7 +58,7 @@ def test_a_step_agrees_with_its_definition(borders: str) -> None:
     torch.testing.assert_close(spn.step(depth, offset, logit, trust, sparse), expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("borders", ["zero", "renormalised"])
+@pytest.mark.parametrize("borders", ["zero", "renormalized"])
 def test_strips_change_nothing(borders: str) -> None:
     spn, inputs = random_problem(70, 9)
     spn.borders = borders
@@ -70,7 +70,7 @@ def test_strips_change_nothing(borders: str) -> None:
         torch.testing.assert_close(FusedDySPN(spn)(*inputs), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_renormalised_borders_keep_a_constant_and_scale_with_the_depth() -> None:
+def test_renormalized_borders_keep_constant_and_scale() -> None:
     spn, (depth, guide, confidence, sparse) = random_problem(6, 8)
     constant = torch.full_like(depth, 3.0)
     torch.testing.assert_close(spn(constant, guide, confidence, torch.zeros_like(sparse)).detach(), constant)

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from omnidc.pipeline.legacy import sharpen as module
-from omnidc.pipeline.legacy.sharpen import EDGE, MEASURED, NEARBY, RADIUS, SAME_COLOUR, sharpen
+from omnidc.pipeline.legacy.sharpen import EDGE, MEASURED, NEARBY, RADIUS, SAME_COLOR, sharpen
 
 Map = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]
@@ -27,7 +27,7 @@ def slowly(depth: Map, image: Picture, measured: npt.NDArray[np.bool_]) -> Map:
             weighed = []
             for p in window(y, x, RADIUS):
                 far = np.sum((image[p].astype(np.float64) - image[y, x]) ** 2)
-                alike = np.exp(-far / (2 * SAME_COLOUR**2))
+                alike = np.exp(-far / (2 * SAME_COLOR**2))
                 weighed.append((depth[p], alike * (MEASURED if measured[p] else 1.0) if edge else 1.0))
             weighed.sort()
             total, half = 0.0, sum(weight for _, weight in weighed) / 2
@@ -63,7 +63,7 @@ def test_small_pictures_pass(shape: tuple[int, int]) -> None:
 
 
 def ramp() -> tuple[Map, Picture, Map]:
-    """A step in colour, the truth, and a depth that takes three pixels for the step."""
+    """A step in color, the truth, and a depth that takes three pixels for the step."""
     image = np.full((20, 20, 3), 40, np.uint8)
     image[:, 10:] = 200
     truth = np.where(image[..., 0] < 100, np.float32(1), np.float32(3))
@@ -79,7 +79,7 @@ def test_slope_across_an_outline_becomes_a_step_at_it() -> None:
     assert np.abs(sharp - truth).mean() < 0.4 * np.abs(soft - truth).mean()
 
 
-def test_thin_thing_of_its_own_colour_stays_and_speckle_without_one_goes() -> None:
+def test_thin_thing_of_its_own_color_stays_and_speckle_without_one_goes() -> None:
     depth = np.full((20, 20), 3, np.float32)
     depth[:, 10] = 1
     image = np.full((20, 20, 3), 40, np.uint8)

@@ -7,7 +7,7 @@ from typing import Any
 
 from omnidc.errors import ConfigError
 
-DEPTH_SPACES = ("linear", "log", "log-normalised")
+DEPTH_SPACES = ("linear", "log", "log-normalized")
 EDGE_WEIGHTS = ("uniform", "learnable")
 WIDTHS = (1.0, 0.5, 0.25, 0.125)
 LINEAR_LIMIT = 10.0  # gradients of linear depth, in units of the training samples' median; the losses' largest depth
@@ -18,7 +18,7 @@ class PaperConfig:
     """What the OMNI-DC network is built of. The defaults are the paper's network.
 
     resolutions: R, the number of gradient maps (1/4, 1/8, 1/16 of the image), 1 to 3.
-    space: what is integrated: "linear" depth, "log" depth, or "log-normalised" depth (divided by the median of the
+    space: what is integrated: "linear" depth, "log" depth, or "log-normalized" depth (divided by the median of the
         measurements); only the last is independent of the unit.
     laplace: has the head that predicts the Laplace scale of the depth.
     spn_steps: DySPN propagation steps at full resolution; 0 = off.
@@ -37,7 +37,7 @@ class PaperConfig:
 
     architecture: str = "paper"
     resolutions: int = 3
-    space: str = "log-normalised"
+    space: str = "log-normalized"
     laplace: bool = True
     spn_steps: int = 6
     prior: bool = False
@@ -80,8 +80,8 @@ class PaperConfig:
 
     @property
     def borders(self) -> str:
-        """How upsampling and DySPN treat neighbours outside the image."""
-        return "zero" if self.released else "renormalised"
+        """How upsampling and DySPN treat neighbors outside the image."""
+        return "zero" if self.released else "renormalized"
 
     @property
     def depth_channels(self) -> int:
@@ -107,7 +107,7 @@ PRESETS: dict[str, PaperConfig] = {
     "paper-no-laplace": replace(PAPER, laplace=False),
     "paper-no-spn": replace(PAPER, spn_steps=0),
     "paper-narrow": replace(PAPER, width=0.125),
-    # OGNI-DC as its test scripts run it (log depth, not normalised). Only its last iteration is supervised here; the
+    # OGNI-DC as its test scripts run it (log depth, not normalized). Only its last iteration is supervised here; the
     # original weighs all of them.
     "ogni-dc": replace(PAPER, resolutions=1, gru_iterations=5, space="log", laplace=False),
     # The backbone and DySPN alone. The paper does not state the depth space of this baseline.

@@ -29,7 +29,7 @@ from omnidc.network.paper.propagation import DySPN, K
 STRIP_BYTES = 8 << 20  # of one map; larger falls out of the cache, smaller computes too many rows twice
 TOKENS = 8192  # of an MLP at a time
 
-# A layer computes from rows [first, last) of its input all rows whose neighbours are there.
+# A layer computes from rows [first, last) of its input all rows whose neighbors are there.
 Layer = Callable[[Tensor, int, int], Tensor]
 
 
@@ -315,7 +315,7 @@ class FusedDySPN(nn.Module):
 
 
 def conv_of_step(plain: DySPN, t: int) -> nn.Conv2d:
-    """The convolution for one step: offsets of its neighbours, then their affinity logits."""
+    """The convolution for one step: offsets of its neighbors, then their affinity logits."""
     joint = plain.conv_offset_aff
     offsets = torch.arange(2 * K * t, 2 * K * (t + 1))
     affinities = 2 * K * plain.steps + torch.arange(K * t, K * (t + 1))

@@ -40,7 +40,7 @@ class PaperNetwork(StagedNetwork):
         self._prior = (prior,)
         self.size_divisor = FACTOR * 2 ** (config.resolutions - 1) if config.released else SMALLEST
         self.padding = "mean" if config.released else "replicate"
-        self.optimised = False  # `save_network` refuses a network whose layers were rebuilt
+        self.optimized = False  # `save_network` refuses a network whose layers were rebuilt
         self.backbone: Backbone | FusedBackbone = Backbone(config)
         self.prop_layer: DySPN | FusedDySPN | None = None
         if config.spn_steps:
@@ -78,7 +78,7 @@ class PaperNetwork(StagedNetwork):
         if self.update_block is not None:
             self.update_block.cache = True
             self.update_block.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.optimised = True
+        self.optimized = True
         return self.eval().requires_grad_(False)
 
     def fields(
@@ -133,8 +133,8 @@ class PaperNetwork(StagedNetwork):
         for _ in range(1, self.config.gru_iterations):
             log_depth = self.integrate(fields, sparse)[0].detach()
             before = [_grow(g.detach(), like) for g, like in zip(fields.gradients, update.gradients)]
-            centred = log_depth - log_depth.flatten(1).median(dim=1).values.view(-1, 1, 1, 1)
-            update = self.update_block(context, update.state, _grow(centred, context), before[0])
+            centered = log_depth - log_depth.flatten(1).median(dim=1).values.view(-1, 1, 1, 1)
+            update = self.update_block(context, update.state, _grow(centered, context), before[0])
             gradients = [(old + change).clamp(-limit, limit) for old, change in zip(before, update.gradients)]
             fields = self._fields_of(update, gradients, confidence)
         return fields
@@ -224,13 +224,13 @@ class PaperNetwork(StagedNetwork):
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
         start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median
     ) -> Prediction:
-        normalised = self.config.space == "log-normalised"
-        median = masked_median(sparse) if normalised else sparse.new_ones(len(sparse), 1, 1, 1)
+        normalized = self.config.space == "log-normalized"
+        median = masked_median(sparse) if normalized else sparse.new_ones(len(sparse), 1, 1, 1)
         relative = sparse / median
         fields = self.fields(image, relative)
         if self.config.released:
             fields.refinement["log_median"] = median.log()
-        if start is not None and normalised:
+        if start is not None and normalized:
             start = start - median.log()
         log_depth, info = self.integrate(fields, relative, start)
         depth, depth_init, scale = self.refine(fields, log_depth, relative)

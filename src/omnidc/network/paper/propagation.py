@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 from omnidc.network.paper.completionformer import conv3x3
 
-# (x, y) of the neighbours an offset is added to
-NEIGHBOURS = ((0, -1), (-1, 0), (0, 0), (1, 0), (0, 1))
-K = len(NEIGHBOURS)
+# (x, y) of the neighbors an offset is added to
+NEIGHBORS = ((0, -1), (-1, 0), (0, 0), (1, 0), (0, 1))
+K = len(NEIGHBORS)
 
 
 class DySPN(nn.Module):
     """d ← (1 − c) Σ_k a_k d(p + n_k + o_k) + c · measurement, with offsets o and affinities a of its own in every step.
 
-    borders: "zero" counts what lies outside the image as depth 0, as the released code does; "renormalised" divides
+    borders: "zero" counts what lies outside the image as depth 0, as the released code does; "renormalized" divides
     by the weight that lies inside.
     """
 
@@ -24,8 +24,8 @@ class DySPN(nn.Module):
     def __init__(self, steps: int, borders: str) -> None:
         super().__init__()
         self.steps, self.borders = steps, borders
-        self.register_buffer("offset_3x3", torch.tensor(NEIGHBOURS, dtype=torch.float32).view(K, 1, 1, 2))
-        # Per step first the offsets (y, x) of its neighbours, then, after all offsets, the affinity logits.
+        self.register_buffer("offset_3x3", torch.tensor(NEIGHBORS, dtype=torch.float32).view(K, 1, 1, 2))
+        # Per step first the offsets (y, x) of its neighbors, then, after all offsets, the affinity logits.
         self.conv_offset_aff = conv3x3(K * steps, 3 * K * steps, bias=True)
         for parameter in self.conv_offset_aff.parameters():
             nn.init.zeros_(parameter)
@@ -53,7 +53,7 @@ class DySPN(nn.Module):
     def step(
         self,
         depth: Tensor,  # [B, 1, H, W]
-        offset: Tensor,  # [B, 2 K, H, W], pixels; y, x per neighbour
+        offset: Tensor,  # [B, 2 K, H, W], pixels; y, x per neighbor
         logit: Tensor,  # [B, K, H, W]
         confidence: Tensor,  # [B, 1, H, W] in [0, 1), 0 where nothing was measured
         sparse: Tensor,  # [B, 1, H, W]
@@ -62,28 +62,28 @@ class DySPN(nn.Module):
         affinity = logit.softmax(dim=1)
         values, inside = self.sample(depth, offset, first)
         propagated = (affinity * values).sum(1, keepdim=True)
-        if self.borders == "renormalised":
+        if self.borders == "renormalized":
             share = (affinity * inside).sum(1, keepdim=True)
-            # where all neighbours lie outside, the pixel keeps its depth
+            # where all neighbors lie outside, the pixel keeps its depth
             kept = depth[:, :, first : first + offset.shape[2]]
             propagated = torch.where(share > 1e-3, propagated / share.clamp_min(1e-3), kept)
         return (1 - confidence) * propagated + confidence * sparse
 
     def sample(self, depth: Tensor, offset: Tensor, first: int) -> tuple[Tensor, Tensor]:
-        """Read each neighbour's depth by bilinear interpolation, 0 outside the image: [B, K, H, W].
+        """Read each neighbor's depth by bilinear interpolation, 0 outside the image: [B, K, H, W].
 
         The second result is the share of the interpolation's weights that falls on pixels of the image, in [0, 1].
         Whole and fractional pixels are kept apart: sums of column and offset would round to 6e-5 pixels in float32,
         as grid_sample's coordinates do.
         """
         height, width = depth.shape[-2:]
-        neighbour = self.offset_3x3.to(offset).view(1, K, 1, 1, 2)
+        neighbor = self.offset_3x3.to(offset).view(1, K, 1, 1, 2)
         row = torch.arange(first, first + offset.shape[2], device=offset.device).view(-1, 1)
         column = torch.arange(width, device=offset.device)
         offset_y, offset_x = torch.unflatten(offset, 1, (K, 2)).unbind(dim=2)
         whole_y, whole_x = offset_y.detach().floor(), offset_x.detach().floor()
         below, right = offset_y - whole_y, offset_x - whole_x
-        top, left = row + neighbour[..., 1] + whole_y, column + neighbour[..., 0] + whole_x
+        top, left = row + neighbor[..., 1] + whole_y, column + neighbor[..., 0] + whole_x
         values, inside = torch.zeros_like(below), torch.zeros_like(below)
         flat = depth.flatten(1)
         for y, weight_y in ((top, 1 - below), (top + 1, below)):

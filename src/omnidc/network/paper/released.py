@@ -62,7 +62,7 @@ def config_of_released(path: Path, tensors: Mapping[str, Tensor], options: argpa
         )
     return PaperConfig(
         resolutions=resolutions,
-        space="log-normalised" if given.get("whiten_sparse_depths", 1) else "log",
+        space="log-normalized" if given.get("whiten_sparse_depths", 1) else "log",
         laplace="backbone.cfo_dec0.weight" in tensors,
         spn_steps=int(given.get("prop_time", 6)),
         prior=stem.shape[1] == 2,

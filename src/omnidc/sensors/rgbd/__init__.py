@@ -1,6 +1,6 @@
-"""Depth cameras: recordings in the layouts that tools write, as frames with the depth in the colour camera.
+"""Depth cameras: recordings in the layouts that tools write, as frames with the depth in the color camera.
 
-Depth that is already registered may be of lower resolution than colour (ARKit): its pixels are put at their place in
+Depth that is already registered may be of lower resolution than color (ARKit): its pixels are put at their place in
 the photograph and the rest stays empty. Depth of another camera is moved with both intrinsics and the extrinsics.
 Confidence below the asked level, flying pixels at edges and lone speckles are dropped.
 """
@@ -26,7 +26,7 @@ __all__ = ["LAYOUTS", "RgbdOptions", "open_pairs", "open_recording"]
 
 def _source(records: Sequence[RgbdRecord], options: RgbdOptions, notes: list[str], where: Path) -> LazyFrames:
     if not records:
-        raise InputError(f"No colour image in {where} has a depth map of the same name; check the folder.")
+        raise InputError(f"No color image in {where} has a depth map of the same name; check the folder.")
     if options.intrinsics is not None:
         color = Calibration(options.intrinsics)
         records = [replace(record, rig=replace(record.rig, color=color)) for record in records]
@@ -73,7 +73,7 @@ def open_recording(
     layout: str | None = None,
     calibration: Path | None = None,
 ) -> LazyFrames:
-    """Open a folder in one of the known layouts, which is recognised by its files unless named.
+    """Open a folder in one of the known layouts, which is recognized by its files unless named.
 
     With `calibration` the layout's own cameras are replaced. A folder with calibration.json (or .yaml), color/ and
     depth/ is ours; see docs/bridges.md.
@@ -101,7 +101,7 @@ def open_recording(
             return _source(records, options, notes, folder)
     raise FileError(
         f"{folder} is in none of the known layouts ({', '.join(LAYOUTS)}); "
-        "give the colour and the depth folder as two arguments, or put a calibration.json beside color/ and depth/."
+        "give the color and the depth folder as two arguments, or put a calibration.json beside color/ and depth/."
     )
 
 

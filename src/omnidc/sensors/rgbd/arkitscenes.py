@@ -25,4 +25,4 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
             rig.color = Calibration(intrinsics_matrix(camera, str(pincam)), image_size=(int(width), int(height)))
         sure = folder / "confidence" / f"{image.stem}.png"
         records.append(RgbdRecord(image.stem, image, path, sure if sure.is_file() else None, rig=rig))
-    return records, "ARKitScenes: depth in mm at low resolution, same view as colour"
+    return records, "ARKitScenes: depth in mm at low resolution, same view as color"

@@ -25,5 +25,5 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
         rig = Rig(color=Calibration(K, image_size=size), depth_scale=float(table.get("depth_scale", 1000.0)))
     except (KeyError, TypeError) as error:
         raise FileError(f"{file} has no intrinsic_matrix of nine numbers ({error}).") from error
-    note = f"RealSense / Azure Kinect recording: depth ÷ {rig.depth_scale:g}, aligned to colour"
+    note = f"RealSense / Azure Kinect recording: depth ÷ {rig.depth_scale:g}, aligned to color"
     return pair_records(folder / "color", folder / "depth", rig), note

@@ -1,4 +1,4 @@
-"""Colour and depth files paired by name, and rigs from a calibration file."""
+"""Color and depth files paired by name, and rigs from a calibration file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pair_records(colors: Path, depths: Path, rig: Rig, confidences: Path | None 
 def calibrated_rig(path: Path) -> Rig:
     """Read a rig from JSON or YAML: `color`, `depth` (cameras as for LiDAR), `color_from_depth`, `depth_scale`.
 
-    Without `depth` (or with the colour camera's own keys at the top) the depth map is taken as registered.
+    Without `depth` (or with the color camera's own keys at the top) the depth map is taken as registered.
     """
     with untrusted(path, "a calibration of two cameras", "docs/bridges.md shows one"):
         return _parse_rig(read_table(path), path)
@@ -70,7 +70,7 @@ def _parse_rig(table: dict[str, Any], path: Path) -> Rig:
     elif "depth_from_color" in table:
         rig.color_from_depth = inverse(rigid(table["depth_from_color"], f"depth_from_color in {path}"))
     elif rig.depth is not None:
-        raise InputError(f"{path} has two cameras; add color_from_depth (4x4), which takes depth points to colour.")
+        raise InputError(f"{path} has two cameras; add color_from_depth (4x4), which takes depth points to color.")
     if "depth_scale" in table:
         rig.depth_scale = float(table["depth_scale"])
     return rig

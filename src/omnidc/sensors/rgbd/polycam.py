@@ -42,4 +42,4 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
                 rig,
             )
         )
-    return records, "Polycam: depth in mm at low resolution, same view as colour"
+    return records, "Polycam: depth in mm at low resolution, same view as color"

@@ -30,16 +30,16 @@ class RgbdOptions:
     max_input_depth: float | None = None  # metres
     keep_flying_pixels: bool = False  # keep flying pixels
     depth_scale: float | None = None  # stored numbers per metre; None = the layout's own
-    max_time_diff: float = 0.02  # seconds between colour and depth (TUM)
+    max_time_diff: float = 0.02  # seconds between color and depth (TUM)
     masks: Path | None = None  # folder of masks, by COLMAP's names
     ignore_exif: bool = False  # take photographs as stored
-    intrinsics: Array | None = None  # [3, 3] of the colour camera, instead of the recording's
+    intrinsics: Array | None = None  # [3, 3] of the color camera, instead of the recording's
     poses: Path | None = None  # trajectory, instead of the recording's poses
 
 
 @dataclass
 class Rig:
-    """The cameras of a recording. Without a depth camera the depth map shows the colour camera's own view."""
+    """The cameras of a recording. Without a depth camera the depth map shows the color camera's own view."""
 
     color: Calibration | None = None
     depth: Calibration | None = None
@@ -91,7 +91,7 @@ def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
     flying = measured - int((depth > 0).sum())
 
     source = f"{record.name}.png" if callable(record.color) else record.color.name
-    # A registered depth map bends with its colour image; only a separate depth camera allows straightening colour.
+    # A registered depth map bends with its color image; only a separate depth camera allows straightening color.
     registered = rig.depth is None
     shape = (depth.shape[0], depth.shape[1]) if registered else None
     photo = take_photo(stored, rig.color, source, options.masks, shape, straighten=not registered)
@@ -103,7 +103,7 @@ def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
         why = f"metres, stored × {rig.depth_scale:g} as the recording's layout or calibration says"
     if rig.depth is not None:
         if photo.K is None:
-            raise InputError(f"{record.name}: depth can only be moved to colour when the colour intrinsics are known.")
+            raise InputError(f"{record.name}: depth can only be moved to color when the color intrinsics are known.")
         depth_K = rig.depth.for_image(depth.shape)
         sparse, count = register(
             depth, depth_K, photo.K, rig.color_from_depth, photo.shape, rig.depth.distortion, rig.depth.fisheye
@@ -113,7 +113,7 @@ def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
         full = photo.shape
         if abs(depth.shape[1] / depth.shape[0] - full[1] / full[0]) > 0.02 * full[1] / full[0]:
             raise InputError(
-                f"{record.name}: depth is {depth.shape[1]}x{depth.shape[0]} and colour {full[1]}x{full[0]}, another "
+                f"{record.name}: depth is {depth.shape[1]}x{depth.shape[0]} and color {full[1]}x{full[0]}, another "
                 "shape, so they are not the same view; give both cameras with --calib."
             )
         sparse = scatter_lowres(depth, full)

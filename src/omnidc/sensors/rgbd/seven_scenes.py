@@ -12,9 +12,9 @@ from omnidc.io.calibration import Calibration
 from omnidc.io.images import find_images
 from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, depth_file, pose_file
 
-# 7-Scenes publishes no calibration of its colour camera. This one was estimated on red kitchen by this project.
+# 7-Scenes publishes no calibration of its color camera. This one was estimated on red kitchen by this project.
 SEVEN_SCENES = Rig(
-    color=Calibration(intrinsics_matrix((529.0, 529.0, 321.0, 239.0), "7-Scenes colour")),
+    color=Calibration(intrinsics_matrix((529.0, 529.0, 321.0, 239.0), "7-Scenes color")),
     depth=Calibration(intrinsics_matrix((585.0, 585.0, 320.0, 240.0), "7-Scenes depth")),
     color_from_depth=np.array(
         [[1.0, 0.0, 0.0, -0.02556], [0.0, 1.0, 0.0, 0.0001], [0.0, 0.0, 1.0, 0.00203], [0.0, 0.0, 0.0, 1.0]]
@@ -37,5 +37,5 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
             pose = pose_file(pose_home / f"{stem}.pose.txt")  # of the depth camera
             moved = pose @ to_depth if pose is not None else None
             records.append(RgbdRecord(stem, image, path, pose=moved, rig=SEVEN_SCENES))
-    note = "7-Scenes: depth in mm, registered with a colour calibration that we estimated (none is published)"
+    note = "7-Scenes: depth in mm, registered with a color calibration that we estimated (none is published)"
     return records, note

@@ -56,4 +56,4 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
         records.append(
             RgbdRecord(path.stem, color, path, sure if sure.is_file() else None, poses.get(int(path.stem)), rig)
         )
-    return records, "Stray Scanner: depth in mm at low resolution, same view as colour"
+    return records, "Stray Scanner: depth in mm at low resolution, same view as color"

@@ -34,7 +34,7 @@ def _stamped(path: Path) -> list[tuple[float, list[str]]]:
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to colour by the driver."""
+    """TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to color by the driver."""
     # A download is often cut down: files that the lists name but that are not there are left out.
     colors = [(t, words[0]) for t, words in _stamped(folder / "rgb.txt") if (folder / words[0]).is_file()]
     depths = [(t, words[0]) for t, words in _stamped(folder / "depth.txt") if (folder / words[0]).is_file()]
@@ -44,7 +44,7 @@ def read(folder: Path, options: RgbdOptions) -> Layout:
     if not pairs:
         gap = closest_gap([t for t, _ in colors], [t for t, _ in depths])
         raise InputError(
-            f"No depth map of {folder} is within {options.max_time_diff:g} s of a colour image (closest: {gap:.3g} s); "
+            f"No depth map of {folder} is within {options.max_time_diff:g} s of a color image (closest: {gap:.3g} s); "
             "raise --max-time-diff or check the clocks."
         )
     poses: list[tuple[float, list[str]]] = []

@@ -2,10 +2,10 @@
 
 const VERTEX = `
 attribute vec3 position; attribute vec3 color;
-uniform mat3 turn; uniform vec3 centre; uniform vec3 shift; uniform vec2 focal; uniform vec2 range; uniform float spacing;
+uniform mat3 turn; uniform vec3 center; uniform vec3 shift; uniform vec2 focal; uniform vec2 range; uniform float spacing;
 varying vec3 shade;
 void main() {
-  vec3 q = turn * (position - centre) + shift;
+  vec3 q = turn * (position - center) + shift;
   float a = (range.y + range.x) / (range.y - range.x), b = -2.0 * range.x * range.y / (range.y - range.x);
   gl_Position = vec4(focal.x * q.x, -focal.y * q.y, a * q.z + b, q.z);
   gl_PointSize = clamp(spacing * position.z / max(q.z, 1e-6), 1.5, 24.0);
@@ -62,7 +62,7 @@ export class Cloud {
     this.count = n;
     const sorted = Float32Array.from({ length: Math.min(n, 20000) }, (_, k) => positions[3 * Math.floor((k * n) / Math.min(n, 20000)) + 2]).sort();
     const middle = sorted[sorted.length >> 1] || 1;
-    this.centre = [((columns * step / 2 - cx) / fx) * middle, ((rows * step / 2 - cy) / fy) * middle, middle];
+    this.center = [((columns * step / 2 - cx) / fx) * middle, ((rows * step / 2 - cy) / fy) * middle, middle];
     this.far = 20 * (sorted[Math.floor(0.99 * sorted.length)] || 1);
     this.lens = [(2 * fx) / (columns * step), (2 * fy) / (rows * step)];
     this.pitchOf = (step / fx) * 1.6;
@@ -167,7 +167,7 @@ export class Cloud {
     // The photograph's whole view fits the canvas, whatever its shape.
     const aspect = canvas.width / canvas.height, photo = this.lens[1] / this.lens[0];
     const focal = aspect > photo ? [this.lens[1] / aspect, this.lens[1]] : [this.lens[0], this.lens[0] * aspect];
-    const distance = this.centre[2] * this.zoom;
+    const distance = this.center[2] * this.zoom;
     const shift = [(this.panX * distance) / 2, (this.panY * distance) / 2, distance];
     const turn = this.rotation(), spacing = (this.pitchOf * focal[0] * canvas.width) / 2;
     if (this.gl) this.drawFast(focal, shift, turn, spacing);
@@ -181,20 +181,20 @@ export class Cloud {
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     // WebGL wants columns, `turn` holds rows
     gl.uniformMatrix3fv(this.at("turn"), false, [0, 3, 6, 1, 4, 7, 2, 5, 8].map((k) => turn[k]));
-    gl.uniform3fv(this.at("centre"), this.centre);
+    gl.uniform3fv(this.at("center"), this.center);
     gl.uniform3fv(this.at("shift"), shift);
     gl.uniform2fv(this.at("focal"), focal);
-    gl.uniform2fv(this.at("range"), [this.centre[2] * 0.01, this.far]);
+    gl.uniform2fv(this.at("range"), [this.center[2] * 0.01, this.far]);
     gl.uniform1f(this.at("spacing"), spacing);
     gl.drawArrays(gl.POINTS, 0, this.count);
   }
 
   drawPlain(focal, shift, turn) {
-    const { canvas, positions, shades, centre } = this, W = canvas.width, H = canvas.height;
+    const { canvas, positions, shades, center } = this, W = canvas.width, H = canvas.height;
     const picture = new ImageData(W, H), pixels = new Uint32Array(picture.data.buffer), nearest = new Float32Array(W * H).fill(Infinity);
     pixels.fill(0xff171412);
     for (let i = 0; i < positions.length; i += 3) {
-      const [x, y, z] = [positions[i] - centre[0], positions[i + 1] - centre[1], positions[i + 2] - centre[2]];
+      const [x, y, z] = [positions[i] - center[0], positions[i + 1] - center[1], positions[i + 2] - center[2]];
       const depth = turn[6] * x + turn[7] * y + turn[8] * z + shift[2];
       if (depth <= 0) continue;
       const px = Math.round((((turn[0] * x + turn[1] * y + turn[2] * z + shift[0]) * focal[0]) / depth + 1) * 0.5 * W);

@@ -1,4 +1,4 @@
-// Depth to colour. The palettes are readable for the colour-blind; near is bright, far is dark.
+// Depth to color. The palettes are readable for the color-blind; near is bright, far is dark.
 
 const STOPS = {
   viridis: "44015448186a472d7b4240863b528b33638d2c728e26828e21918c1fa08828ae803fbc735ec96284d44baddc30d8e219fde725",
@@ -7,7 +7,7 @@ const STOPS = {
   gray: "000000101010202020303030404040505050606060707070808080909090a0a0a0b0b0b0c0c0c0d0d0d0e0e0e0f0f0f0ffffff",
 };
 
-/** 256 colours as [r, g, b, …]; index 0 is the dark end. */
+/** 256 colors as [r, g, b, …]; index 0 is the dark end. */
 export function palette(name) {
   const hex = STOPS[name];
   const stops = Array.from({ length: hex.length / 6 }, (_, k) => [0, 2, 4].map((i) => parseInt(hex.substr(6 * k + i, 2), 16)));
@@ -70,7 +70,7 @@ export class Scale {
   }
 }
 
-/** Draw a map [rows × columns] onto a canvas of that size; grey = no value. bright: "near" (small values bright) or "high". */
+/** Draw a map [rows × columns] onto a canvas of that size; gray = no value. bright: "near" (small values bright) or "high". */
 export function paint(canvas, values, columns, rows, scale, table, bright = "near") {
   canvas.width = columns;
   canvas.height = rows;

@@ -188,7 +188,7 @@ function disc(g, x, y, radius, color) {
   }
 }
 
-/** A distrusted point: told by its shape as well as its colour. */
+/** A distrusted point: told by its shape as well as its color. */
 function cross(g, x, y, r) {
   for (const [width, color] of [[4.5, "#14141a"], [2.2, "#ff5ad0"]]) {
     g.lineWidth = width;

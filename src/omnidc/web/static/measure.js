@@ -21,13 +21,13 @@ export function length(view, from, to) {
 /** Draw the ends and the line between them onto a canvas of the map's size. */
 export function drawLength(canvas, ends) {
   const g = canvas.getContext("2d"), size = Math.max(1, canvas.width / 320);
-  const centres = ends.map(([u, v]) => [u + 0.5, v + 0.5]);
+  const centers = ends.map(([u, v]) => [u + 0.5, v + 0.5]);
   for (const [width, color] of [[3 * size, "#000"], [1.2 * size, "#fff"]]) {
     Object.assign(g, { lineWidth: width, strokeStyle: color, lineCap: "round" });
     g.beginPath();
-    centres.forEach(([x, y], k) => (k ? g.lineTo(x, y) : g.moveTo(x, y)));
+    centers.forEach(([x, y], k) => (k ? g.lineTo(x, y) : g.moveTo(x, y)));
     g.stroke();
-    for (const [x, y] of centres) {
+    for (const [x, y] of centers) {
       g.beginPath();
       g.arc(x, y, 3.5 * size, 0, 7);
       g.stroke();
