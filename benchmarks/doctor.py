@@ -1,6 +1,6 @@
 """Plant faults in real samples and count what `omnidc doctor` finds, without a network.
 
-    python benchmarks/doctor.py --data SHARED/data --output doctor.json [--table]
+    python benchmarks/doctor.py --data SHARED/data --output verdicts.json --summary docs/results/doctor.json
 
 Each sample of `real/*.npz` and of the originals in `formats/` is examined untouched and with each fault that it can
 have. The output is written after every sample, and a second run goes on where the first one stopped. A fault is found
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -319,10 +320,9 @@ def verdicts(case: Case, checks: tuple[str, ...]) -> dict[str, str]:
     return {finding.check: finding.verdict.value for finding in found.findings}
 
 
-def table(results: dict[str, dict[str, dict[str, str]]]) -> str:
-    """The counts as a table in Markdown."""
-    lines = ["| fault | samples | found | cannot tell | missed | found of decided |", "|---|---|---|---|---|---|"]
-    every: Counter[str] = Counter()
+def summarize(results: dict[str, dict[str, dict[str, str]]]) -> dict[str, Any]:
+    """Count the verdicts on each fault and on untouched samples; `benchmarks/tables.py` makes a table of them."""
+    rows, every = [], Counter[str]()
     for fault, (_, checks) in FAULTS.items():
         outcome: Counter[str] = Counter()
         for result in results.values():
@@ -331,48 +331,46 @@ def table(results: dict[str, dict[str, dict[str, str]]]) -> str:
                 key = next(v.value for v in (Verdict.SUSPICIOUS, Verdict.OK, Verdict.CANNOT_TELL) if v.value in said)
                 # With two responsible checks, one that cannot tell outweighs one that is content.
                 outcome[Verdict.CANNOT_TELL.value if key == "ok" and len(said) > 1 else key] += 1
-        lines.append(_line(fault, outcome))
+        rows.append(_row(fault, outcome))
         every += outcome
-    lines.append(_line("**all**", every))
-    alarms = [n for n, r in results.items() if Verdict.SUSPICIOUS.value in r["untouched"].values()]
-    single = Counter(v for r in results.values() for v in r["untouched"].values())
-    lines += ["", f"Untouched samples with a suspicion: {len(alarms)} of {len(results)}."]
-    lines.append(f"Single checks of untouched samples: {dict(single)}.")
-    checks = Counter(c for r in results.values() for c, v in r["untouched"].items() if v == "suspicious")
-    lines.append(f"False alarms by check: {dict(checks)}.")
-    return "\n".join(lines)
+    untouched = [result["untouched"] for result in results.values()]
+    return {
+        "rows": [*rows, _row("all", every)],
+        "untouched": len(untouched),
+        "false_alarms": sum(Verdict.SUSPICIOUS.value in verdicts.values() for verdicts in untouched),
+        "false_alarms_by_check": Counter(c for verdicts in untouched for c, v in verdicts.items() if v == "suspicious"),
+    }
 
 
-def _line(name: str, outcome: Counter[str]) -> str:
+def _row(name: str, outcome: Counter[str]) -> dict[str, str | int]:
     found, unknown, missed = (outcome[v.value] for v in (Verdict.SUSPICIOUS, Verdict.CANNOT_TELL, Verdict.OK))
-    decided = f"{100 * found / (found + missed):.0f} %" if found + missed else "–"
-    return f"| {name} | {found + unknown + missed} | {found} | {unknown} | {missed} | {decided} |"
+    total = found + unknown + missed
+    return {"fault": name, "samples": total, "found": found, "cannot_tell": unknown, "missed": missed}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with real/ and formats/")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--table", action="store_true", help="only print the table of what was measured")
+    parser.add_argument("--summary", type=Path, required=True, help="file for the counts")
     options = parser.parse_args()
     results: dict[str, dict[str, dict[str, str]]] = {}
     if options.output.is_file():
         results = json.loads(options.output.read_text(encoding="utf-8"))
-    if not options.table:
-        loaders = [*real_cases(options.data / "real"), *format_cases(options.data / "formats")]
-        # In random order, so that an interrupted run is a fair sample of all.
-        for k in tqdm(np.random.default_rng(0).permutation(len(loaders)), unit="sample"):
-            load = loaders[k]
-            for case in load():
-                result = results.setdefault(case.name, {})
-                planted = {"untouched": (lambda case: case, CHECKS), **FAULTS}
-                for fault, (plant, checks) in planted.items():
-                    if fault not in result:
-                        faulty = plant(case)
-                        if faulty is not None and (faulty.sparse > 0).any():
-                            result[fault] = verdicts(faulty, checks)
-                write_json(options.output, results)
-    print(table(results))
+    loaders = [*real_cases(options.data / "real"), *format_cases(options.data / "formats")]
+    # In random order, so that an interrupted run is a fair sample of all.
+    for k in tqdm(np.random.default_rng(0).permutation(len(loaders)), unit="sample"):
+        load = loaders[k]
+        for case in load():
+            result = results.setdefault(case.name, {})
+            planted = {"untouched": (lambda case: case, CHECKS), **FAULTS}
+            for fault, (plant, checks) in planted.items():
+                if fault not in result:
+                    faulty = plant(case)
+                    if faulty is not None and (faulty.sparse > 0).any():
+                        result[fault] = verdicts(faulty, checks)
+            write_json(options.output, results)
+    write_json(options.summary, summarize(results))
 
 
 if __name__ == "__main__":

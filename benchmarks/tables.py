@@ -15,6 +15,7 @@ Without a PAGE all pages with tables are written. A table stands between `<!-- t
     prior     what benchmarks/prior.py wrote
     figure3   what benchmarks/figure3.py wrote
     ablations what benchmarks/paper_ablations.py wrote
+    doctor    what benchmarks/doctor.py wrote
     rows      a column for each key of its rows (runtimes.py, int8.py, demo_page.py)     columns=size,onnx_ms
     cells     {"header": [...], "rows": [[...]]} as it is (integrate.py)
 
@@ -159,6 +160,18 @@ def rows_table(content: Any, options: Mapping[str, str]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(cell(row[name]) for name in columns)} |" for row in content["rows"])])
 
 
+def doctor_table(content: Any) -> str:
+    """Verdicts by planted fault, and a sentence about untouched samples."""
+    lines = ["| fault | samples | found | cannot tell | missed | found of decided |", "|---|---:|---:|---:|---:|---:|"]
+    for row in content["rows"]:
+        found, missed = row["found"], row["missed"]
+        share = f"{100 * found / (found + missed):.0f} %" if found + missed else "–"
+        lines.append(f"| {row['fault']} | {row['samples']} | {found} | {row['cannot_tell']} | {missed} | {share} |")
+    checks = ", ".join(f"{check} {count}" for check, count in content["false_alarms_by_check"].items())
+    alarms = f"{content['false_alarms']} of {content['untouched']} untouched samples raise a suspicion"
+    return "\n".join([*lines, "", f"{alarms} ({checks})." if checks else f"{alarms}."])
+
+
 def ablations_table(content: Any) -> str:
     import paper_ablations  # imports the whole training
 
@@ -171,6 +184,7 @@ PLAIN: Mapping[str, Callable[[Any], str]] = {
     "figure3": figure3_table,
     "prior": prior_table,
     "ablations": ablations_table,
+    "doctor": doctor_table,
 }
 
 

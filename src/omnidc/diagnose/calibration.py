@@ -16,7 +16,7 @@ Matrix = npt.NDArray[np.float64]
 
 CALIBRATION = "calibration"
 DISPLACED, ALIGNED = 3.0, 2.0  # pixels, RMS over the depth edges: reported above the former, fine below the latter
-ALARM_GIVEN, ALARM_RIVAL = 2.0, 1.0  # standard errors by which the best transform must lead, see `Alignment`
+ALARM_GIVEN, ALARM_RIVAL = 2.0, 1.5  # standard errors by which the best transform must lead, see `Alignment`
 OK_RIVAL = 1.0
 
 
