@@ -179,6 +179,14 @@ def test_resume_refuses_another_way_of_reading(cli: Callable[..., Run], tmp_path
     assert "max_input_depth None (now 9.0)" in run.err
 
 
+def test_sensor_output_with_the_name_of_a_file_is_refused(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path)
+    run = cli("lidar", scan, image, "--calib", calib, "-o", "depth.png")
+    assert run.code == 2
+    assert "give -o FOLDER -f png." in run.err
+    assert not (tmp_path / "depth.png").exists()
+
+
 def test_clouds_are_thinned_by_stride_and_voxel(cli: Callable[..., Run], tmp_path: Path) -> None:
     import trimesh
 

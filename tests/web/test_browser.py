@@ -456,7 +456,7 @@ def test_sliders_thin_and_disturb(open_page: Any) -> None:
 
 
 def test_a_text_file_gets_a_sentence(open_page: Any, tmp_path: Path) -> None:
-    page = open_page()
+    page = open_page(width=1366, height=640)
     (tmp_path / "notes.txt").write_text("Dear diary")
     (tmp_path / "notes.npy").write_text("Dear diary")
     page.set_input_files("#image-file", tmp_path / "notes.txt")
@@ -467,6 +467,9 @@ def test_a_text_file_gets_a_sentence(open_page: Any, tmp_path: Path) -> None:
     page.set_input_files("#sparse-file", tmp_path / "notes.npy")
     page.wait_for_selector("#error", state="visible")
     assert "notes.npy is damaged" in page.inner_text("#error")
+    box = page.locator("#error").bounding_box()
+    assert 0 <= box["x"] <= 1366 - box["width"]  # where the user looks, whatever the page was scrolled to
+    assert 0 <= box["y"] <= 640 - box["height"]
     shot(page, "error")
 
 

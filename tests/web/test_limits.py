@@ -128,6 +128,24 @@ def client() -> Any:
         yield made
 
 
+def test_service_takes_12_megapixels_with_float_depth() -> None:
+    from fastapi.testclient import TestClient
+
+    from omnidc.web.app import create_app
+    from omnidc.web.settings import Settings
+
+    stream = io.BytesIO()
+    Image.new("RGB", (4032, 3024), (90, 120, 60)).save(stream, "JPEG")
+    depth = np.zeros((3024, 4032), np.float32)
+    depth[::400, ::400] = 2
+    files = {"image": ("phone.jpg", stream.getvalue()), "sparse": ("depth.npy", npy(depth))}
+    with TestClient(create_app(omnidc.load("interpolate"), Settings()), base_url="http://localhost") as client:
+        answer = client.post("/v1/complete", files=files, headers={"accept": "image/png"})
+    assert answer.status_code == 200, answer.text
+    with Image.open(io.BytesIO(answer.content)) as picture:
+        assert picture.size == (4032, 3024)
+
+
 @pytest.mark.parametrize("name", SPARSE)
 def test_bad_depth_files_are_refused_with_a_sentence(client: Any, room: Any, name: str) -> None:
     file, data, status, words = SPARSE[name]

@@ -327,10 +327,15 @@ def _run(
     wrap: Callable[[FolderSink | ExportSink], ExportSink] | None = None,  # one more sink around
 ) -> None:
     """Complete a source into a folder and its exports, or only draw its points."""
+    from omnidc.errors import ConfigError
     from omnidc.interop.sinks import export_sink, fusion_sink, mesh_sink
+    from omnidc.pipeline.options import FORMATS
     from omnidc.pipeline.original import OriginalPixelsSink
     from omnidc.pipeline.sinks import METADATA, FolderSink, check_writable
 
+    suffix = output.suffix.lower().lstrip(".")
+    if suffix in FORMATS and not output.is_dir():
+        raise ConfigError(f"Results go into a folder, and {output} is the name of a file: give -o FOLDER -f {suffix}.")
     source = source.every(run.frame_step)
     if run.overlay is not None:
         draw_overlay(source, run.overlay)
@@ -393,6 +398,6 @@ def _check_poses(source: LazyFrames, exports: FusionOptions) -> None:
         if len(source.names) < least:
             raise ConfigError(f"{what} needs {least} frames or more, not {len(source.names)}.")
         raise ConfigError(
-            f"{what} needs {least} frames with a pose and a camera, but {count} of {len(source.names)} have both: "
+            f"{what} needs poses and cameras of {least} frames or more, but {count} of {len(source.names)} have both: "
             "give --poses FILE, and --intrinsics FX FY CX CY or --calib FILE."
         )
