@@ -187,6 +187,13 @@ def test_sensor_output_with_the_name_of_a_file_is_refused(cli: Callable[..., Run
     assert not (tmp_path / "depth.png").exists()
 
 
+def test_lidar_photograph_before_scan_is_explained(cli: Callable[..., Run], tmp_path: Path) -> None:
+    scan, image, calib = scan_and_calibration(tmp_path)
+    run = cli("lidar", image, scan, "--calib", calib, "-o", "out")
+    assert run.code == 2
+    assert "Give the scan first, then the photograph." in run.err
+
+
 def test_clouds_are_thinned_by_stride_and_voxel(cli: Callable[..., Run], tmp_path: Path) -> None:
     import trimesh
 

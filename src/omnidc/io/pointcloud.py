@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import re
 import struct
 import threading
@@ -32,7 +33,10 @@ def read_cloud(
         raise FileError(f"There is no scan at {path}; check the path.")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise FileError(f"{path} is no point cloud that is known here; use one of {', '.join(sorted(READERS))}.")
+        is_image = (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
+        order = " Give the scan first, then the photograph." if is_image else ""
+        known = ", ".join(sorted(READERS))
+        raise FileError(f"{path} is no point cloud that is known here; use one of {known}.{order}")
     if path.stat().st_size == 0:
         raise InputError(f"The scan {path} is empty.")
     with untrusted(path, f"a point cloud in the format {path.suffix.lower()}"):
