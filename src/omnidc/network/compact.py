@@ -29,7 +29,7 @@ from omnidc.network.cells import Cells, central_slope, edge_slope
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
-from omnidc.network.prefill import PRIOR, Prefill, prefill, spread_residual, upsample2x
+from omnidc.network.prefill import Prefill, prefill, presence, spread_residual, upsample2x
 from omnidc.network.refine import bilinear_logits, convex_upsample2x, pixel_color_distance, propagate
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
@@ -311,7 +311,7 @@ class CompactNetwork(DepthNetwork):
         residual = cells.residual(half, slope)
         mean = residual / (cells.weight + 1e-6)
         correction = spread_residual(cells.weight, residual)
-        present = cells.weight / (cells.weight + PRIOR)
+        present = presence(cells.weight)
         local = torch.cat([slope, present * mean, correction], dim=1)
         local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)
         x2 = self.refine2(torch.cat([F.relu(features), local], dim=1))

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omnidc.integrate.energy import add_pairs
 from omnidc.network.cells import Cells, central_slope, pixel_cells
 
 LEVELS = 8  # from cells of 2 pixels to cells of 256
@@ -46,7 +47,9 @@ def prefill(
     height, width = log_depth.shape[-2:]
     cells = pixel_cells(log_depth, confidence)
     cells = Cells(F.pad(cells.sums, (0, -width % 2**LEVELS, 0, -height % 2**LEVELS)), None)
-    levels = _pull(cells.coarser(), LEVELS)
+    levels = [cells.coarser()]
+    while len(levels) < LEVELS:
+        levels.append(levels[-1].coarser())
     total = levels[-1].sums.sum((2, 3), keepdim=True)
     start = (total[:, 1:] / (total[:, :1] + 1e-6)).expand_as(levels[-1].weight)
     filled = _push(levels, start)
@@ -60,16 +63,10 @@ def spread_residual(
     residual: Tensor,  # [B, 1, h, w], weight times the residual of a cell's measurements
 ) -> Tensor:  # [B, 1, h, w]
     """Residuals in the cells between measurements, by the same pyramid; 0 where none is near."""
-    levels = _pull(Cells(torch.cat([weight, residual], dim=1), None), RESIDUAL_LEVELS)
-    return _push([Cells(one.sums, None) for one in levels], torch.zeros_like(levels[-1].weight))
-
-
-def _pull(cells: Cells, count: int) -> list[Cells]:
-    """`cells` and coarser ones, `count` levels in all."""
-    levels = [cells]
-    while len(levels) < count:
-        levels.append(levels[-1].coarser())
-    return levels
+    sums = [torch.cat([weight, residual], dim=1)]
+    while len(sums) < RESIDUAL_LEVELS:
+        sums.append(add_pairs(add_pairs(sums[-1], -1), -2))
+    return _push([Cells(one, None) for one in sums], torch.zeros_like(sums[-1][:, :1]))
 
 
 def _push(
@@ -82,10 +79,14 @@ def _push(
         if level < len(levels) - 1:
             filled = upsample2x(filled)
             slope = None if cells.offset is None else central_slope(filled)
-        known = cells.weight + PRIOR
-        steps = STEPS if level else FINEST_STEPS
-        filled = filled + _diffuse(cells.residual(filled, slope) / known, cells.weight / known, steps)
+        residual = cells.residual(filled, slope) / (cells.weight + PRIOR)
+        filled = filled + _diffuse(residual, presence(cells.weight), STEPS if level else FINEST_STEPS)
     return filled
+
+
+def presence(weight: Tensor) -> Tensor:  # [B, 1, h, w] ≥ 0 → [B, 1, h, w] in [0, 1)
+    """t: 0 where nothing was measured, near 1 where a measurement counts in full."""
+    return weight / (weight + PRIOR)
 
 
 def _density(levels: Sequence[Cells]) -> Tensor:  # → [B, 1, h, w] of the finest level
@@ -94,8 +95,7 @@ def _density(levels: Sequence[Cells]) -> Tensor:  # → [B, 1, h, w] of the fine
     for level in range(len(levels) - 1, -1, -1):
         if level < len(levels) - 1:
             density = F.interpolate(density, scale_factor=2, mode="nearest")
-        weight = levels[level].weight
-        density = density + weight / (weight + PRIOR) / len(levels)
+        density = density + presence(levels[level].weight) / len(levels)
     return density
 
 
