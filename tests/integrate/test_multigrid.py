@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnidc.integrate import integrate
 from omnidc.integrate.energy import System, pool, pool_transpose, split_edges
 from omnidc.integrate.gallery import stepped_surface
 from omnidc.integrate.multigrid import Multigrid, coarsen, smoother_diagonal
@@ -97,3 +99,33 @@ def test_v_cycle_is_symmetric_and_positive(size: tuple[int, int], weights: str) 
     matrix = dense(Multigrid(system), *size)
     torch.testing.assert_close(matrix, matrix.T, rtol=1e-6, atol=1e-9)
     assert float(torch.linalg.eigvalsh(matrix).min()) > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cycle_weak_beside_strong_edges_keeps_rounding_small(seed: int) -> None:
+    """Strong edges along x, weak and uneven ones along y: M⁻¹ A has no eigenvalue far above 1."""
+    random = torch.Generator().manual_seed(seed)
+    weights = []
+    for level in range(4):
+        shape = (1, 1, 64 >> level, 96 >> level)
+        along_x = torch.full(shape, 2.5e-4 if level else 0.5)
+        along_y = 2.5e-4 * torch.exp(4 * torch.rand(shape, generator=random))
+        weights.append(torch.cat([along_x, along_y], dim=1).double())
+    measured = (torch.rand(1, 1, 64, 96, generator=random) < 0.01).double()
+    system = System(8 * measured, [split_edges(w) for w in weights])
+    cycle = Multigrid(system, levels=3)
+    x = torch.randn(1, 1, 64, 96, generator=random, dtype=torch.float64)
+    for _ in range(60):  # power iteration
+        x = cycle(system.apply(x))
+        eigenvalue = float(x.norm())
+        x /= eigenvalue
+    assert eigenvalue < 1.4
+
+    gradients = [0.05 * torch.randn(w.shape, generator=random, dtype=torch.float64) for w in weights]
+    sparse = measured * torch.randn(measured.shape, generator=random, dtype=torch.float64)
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        problem = [g.to(dtype) for g in gradients], sparse.to(dtype), measured.to(dtype), None
+        x, _ = integrate(*problem, [w.to(dtype) for w in weights], alpha=8.0, iterations=16, levels=3)
+        results.append(x.double())
+    torch.testing.assert_close(*results, rtol=0, atol=2e-5)

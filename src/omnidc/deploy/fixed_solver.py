@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.integrate.multigrid import JACOBI_DAMPING, chebyshev
+from omnidc.integrate.transfer import MAX_SHARE
 
 TINY = 1e-30
 
@@ -119,8 +120,9 @@ class Grid:
 def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
     """The grid, and data weights and edges of the one of half its size; height and width are even."""
     wx, wy = edges[0][:, :1], edges[0][:, 1:]
-    x_share = _neighbor_share(wx, F.pad(wx, (-1, 1)), data_weight, -1)
-    y_share = _neighbor_share(wy, F.pad(wy, (0, 0, -1, 1)), data_weight, -2)
+    wx_after, wy_after = F.pad(wx, (-1, 1)), F.pad(wy, (0, 0, -1, 1))
+    strength = torch.maximum(wx + wx_after, wy + wy_after) + data_weight
+    x_share, y_share = _neighbor_share(wx, wx_after, strength, -1), _neighbor_share(wy, wy_after, strength, -2)
     x_own, y_own = 1 - x_share, 1 - y_share
     weights = F.pixel_unshuffle(torch.cat([x_own * y_own, x_share * y_own, x_own * y_share, x_share * y_share], 1), 2)
     grid = Grid(data_weight, edges, _smoother(data_weight, edges), weights)
@@ -133,12 +135,11 @@ def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tenso
     return grid, 4 * F.avg_pool2d(data_weight, 2), (finest, *edges[2:])
 
 
-def _neighbor_share(before: Tensor, after: Tensor, data_weight: Tensor, axis: int) -> Tensor:
+def _neighbor_share(before: Tensor, after: Tensor, strength: Tensor, axis: int) -> Tensor:
     """Share of the neighboring block in a pixel's interpolation; see `omnidc.integrate.transfer`."""
-    even = torch.arange(data_weight.shape[axis], device=data_weight.device) % 2 == 0
-    even = even if axis == -1 else even[:, None]
-    cross, inner = torch.where(even, before, after), torch.where(even, after, before)
-    return 0.5 * cross / (cross + inner + data_weight).clamp_min(TINY)
+    even = torch.arange(strength.shape[axis], device=strength.device) % 2 == 0
+    cross = torch.where(even if axis == -1 else even[:, None], before, after)
+    return (0.5 * cross / strength.clamp_min(TINY)).clamp_max(MAX_SHARE)
 
 
 def prolong(weights: Tensor, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 2 H, 2 W]
