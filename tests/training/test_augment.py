@@ -18,7 +18,7 @@ from omnidc.training.augment import (
 )
 
 EVERYTHING = AugmentConfig(
-    exposure=0.4, white_balance=0.1, vignette=1, defocus=1, motion=1, noise=1, jpeg=1
+    stretch=0.3, hue=1, exposure=0.4, white_balance=0.1, vignette=1, defocus=1, motion=1, noise=1, jpeg=1
 )  # every effect on every picture
 
 
@@ -37,7 +37,7 @@ def plane_frame(axis: str = "x", height: int = 60, width: int = 80) -> Frame:
 )
 def test_geometry_keeps_picture_depth_and_intrinsics_together(seed: int, size: tuple[int, int], axis: str) -> None:
     frame = plane_frame(axis)
-    result = random_resized_crop(frame, size, AugmentConfig(), np.random.default_rng(seed))
+    result = random_resized_crop(frame, size, AugmentConfig(stretch=0.3), np.random.default_rng(seed))
     assert result.image.shape == (*size, 3)
     assert result.depth is not None
     assert result.depth.shape == size
@@ -162,3 +162,32 @@ def test_flattened_relief_keeps_median_order_and_unknown_depth() -> None:
         np.testing.assert_array_equal(np.argsort(flat[known]), np.argsort(depth[known]))
     assert compress_log_depth(depth, AugmentConfig(), rng) is depth
     assert not compress_log_depth(0 * depth, AugmentConfig(compress_log_depth=1), rng).any()
+
+
+def test_stretch_zooms_one_side_more_than_the_other() -> None:
+    frame = plane_frame()
+    config = AugmentConfig(scale_max=1.0, flip=0, stretch=0.5)
+    ratios = []
+    for seed in range(40):
+        intrinsics = random_resized_crop(frame, (60, 80), config, np.random.default_rng(seed)).intrinsics
+        assert intrinsics is not None
+        ratios.append(intrinsics[0, 0] / intrinsics[1, 1] * 55 / 50)
+    assert 0.6 < min(ratios) < 0.8
+    assert 1.25 < max(ratios) < 1.6
+
+
+def test_hue_turns_colors_and_keeps_grays() -> None:
+    config = AugmentConfig(brightness=0, contrast=0, saturation=0, hue=1)
+    gray = np.full((4, 4, 3), 130, np.uint8)
+    red = np.full((4, 4, 3), (150, 90, 90), np.uint8)
+    turned = [color_jitter(red, config, np.random.default_rng(seed)) for seed in range(20)]
+    np.testing.assert_allclose(color_jitter(gray, config, np.random.default_rng(0)), gray, atol=1)
+    assert {int(image[0, 0].argmax()) for image in turned} == {0, 1, 2}
+    for image in turned:
+        assert abs(float(image.mean()) - float(red.mean())) < 1.5
+
+
+def test_gray_removes_colors() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    result = color_jitter(image, AugmentConfig(gray=1, hue=1), np.random.default_rng(0))
+    assert np.ptp(result.astype(int), axis=2).max() == 0

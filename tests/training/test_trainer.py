@@ -30,6 +30,7 @@ from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
 from omnidc.training.precision import pick_precision
 from omnidc.training.state import load_state
+from omnidc.training.stepper import Stepper
 from omnidc.training.trainer import Trainer, train
 from tiny import TinyNetwork, scene, tiny_config
 
@@ -452,6 +453,19 @@ def test_optimizer_scales_rates_by_prefix(shard: Path) -> None:
     groups = make_optimizer(network, config.optimizer).param_groups
     found = {(group["lr_scale"], group["weight_decay"]): len(group["params"]) for group in groups}
     assert found == {(0.1, 0.01): 1, (0.1, 0.0): 1, (1.0, 0.01): 3, (1.0, 0.0): 3}
+
+
+@pytest.mark.parametrize("last", ["stem.weight", "stem", "st"])
+def test_optimizer_leaves_out_what_all_phases_freeze(shard: Path, last: str) -> None:
+    phases = []
+    for prefix in ("stem.weight", last):
+        phases.append(tiny_config(shard))
+        phases[-1].network.freeze, phases[-1].network.encoder = [prefix], "known"
+    network = TinyNetwork()
+    stepper = Stepper(network, phases, ProcessGroup(0, 1, torch.device("cpu")))
+    trained = [id(parameter) for group in stepper.optimizer.param_groups for parameter in group["params"]]
+    names = {name for name, parameter in network.named_parameters() if id(parameter) not in trained}
+    assert names == {"stem.weight"}
 
 
 def test_a_prefix_whose_parameters_are_all_frozen_is_no_mistake(shard: Path) -> None:

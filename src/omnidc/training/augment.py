@@ -32,6 +32,9 @@ class AugmentConfig(Settings):
     saturation: float = 0.4
 
     compress_log_depth: float = 0.0  # probability; depth / median is raised to a power of 0.15 to 1: a shallower scene
+    stretch: float = 0.0  # one side is zoomed by up to 1 + this more than the other
+    hue: float = 0.0  # probability; all colors are turned by one angle
+    gray: float = 0.0  # probability; no colors
     exposure: float = 0.0  # standard deviation, in stops
     white_balance: float = 0.0  # standard deviation of each channel, in stops
     vignette: float = 0.0  # probability; the corners lose up to half of their light
@@ -43,7 +46,7 @@ class AugmentConfig(Settings):
     def __post_init__(self) -> None:
         if not 1.0 <= self.scale_min <= self.scale_max:
             raise ConfigError(f"augment.scale_min {self.scale_min} must be at least 1 and at most augment.scale_max.")
-        for name in ("flip", "compress_log_depth", "vignette", "defocus", "motion", "noise", "jpeg"):
+        for name in ("flip", "compress_log_depth", "hue", "gray", "vignette", "defocus", "motion", "noise", "jpeg"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"augment.{name} is a probability: it must lie between 0 and 1.")
 
@@ -75,8 +78,11 @@ def random_resized_crop(frame: Frame, size: tuple[int, int], config: AugmentConf
     """
     height, width = size
     cover = max(height / frame.height, width / frame.width)
-    zoom = cover * rng.uniform(config.scale_min, config.scale_max)
-    rows, columns = min(frame.height, round(height / zoom)), min(frame.width, round(width / zoom))
+    zoom, draw = cover * rng.uniform(config.scale_min, config.scale_max), rng.uniform(-1, 1)
+    # Shrinking a side of the window stretches the picture and stays inside the frame.
+    shrink_rows, shrink_columns = (1 + config.stretch * max(0.0, draw * side) for side in (1, -1))
+    rows = min(frame.height, max(1, round(height / zoom / shrink_rows)))
+    columns = min(frame.width, max(1, round(width / zoom / shrink_columns)))
     top = int(rng.integers(frame.height - rows + 1))
     left = int(rng.integers(frame.width - columns + 1))
     mirrored = bool(rng.random() < config.flip)
@@ -132,9 +138,9 @@ def compress_log_depth(
 
 
 def color_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) -> Image:
-    """Change brightness, contrast and saturation by random factors, exposure and white balance in linear light.
+    """Change brightness, contrast and saturation by random factors, exposure and white balance in linear light; hue.
 
-    All but the saturation are curves of one channel, so they cost one table.
+    All but saturation and hue are curves of one channel, so they cost one table.
     """
     brightness, contrast, saturation = (
         1 + rng.uniform(-spread, spread) for spread in (config.brightness, config.contrast, config.saturation)
@@ -150,7 +156,19 @@ def color_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) 
     if config.saturation:
         gray = cv2.cvtColor(cv2.cvtColor(result, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
         result = cv2.addWeighted(result, saturation, gray, 1 - saturation, 0)
+    chance_of_hue, chance_of_gray, angle = rng.random(), rng.random(), rng.uniform(-np.pi, np.pi)
+    if chance_of_gray < config.gray:
+        result = cv2.cvtColor(cv2.cvtColor(result, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    elif chance_of_hue < config.hue:
+        result = cv2.transform(result, _hue_rotation(angle))
     return np.asarray(result, dtype=np.uint8)
+
+
+def _hue_rotation(angle: float) -> npt.NDArray[np.float64]:  # [3, 3]
+    """Rotation of RGB about the axis of grays."""
+    across = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / np.sqrt(3)
+    rotation: npt.NDArray[np.float64] = np.cos(angle) * np.eye(3) + (1 - np.cos(angle)) / 3 + np.sin(angle) * across
+    return rotation
 
 
 def _motion_kernel(length: int, angle: float) -> npt.NDArray[np.float32]:

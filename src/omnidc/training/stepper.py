@@ -46,7 +46,7 @@ class Stepper:
         self.network = network
         self.ema = EMA(network, config.optimizer.ema)
         frozen = [frozen_prefixes(phase) for phase in phases]
-        freeze(network, [prefix for prefix in frozen[0] if all(prefix in others for others in frozen)])
+        freeze(network, [prefix for prefix in frozen[0] if all(prefix.startswith(tuple(each)) for each in frozen)])
         self.optimizer = make_optimizer(network, config.optimizer)
         dtype = pick_precision(config.runtime, group.device)
         self.scaler = torch.amp.GradScaler(group.device.type, enabled=dtype is torch.float16)
