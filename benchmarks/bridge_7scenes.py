@@ -29,7 +29,7 @@ Map = npt.NDArray[np.float32]
 
 
 def sensor_depth(model: ColmapModel, registered: Map, shape: tuple[int, int]) -> Map:
-    """Move registered sensor depth, metres, from the photograph's pixels to those of the undistorted image."""
+    """Move registered sensor depth, meters, from the photograph's pixels to those of the undistorted image."""
     camera = model.reconstruction.cameras[next(iter(model.reconstruction.cameras))]
     _, K = undistorted_camera(camera)
     rows, columns = np.nonzero(registered > 0)
@@ -65,7 +65,7 @@ def main() -> None:
     factor = float(np.median(np.concatenate(ratios)))
     points = float(np.mean([(frame.sparse > 0).sum() for frame in frames]))
     off = np.concatenate([np.abs(ratio / factor - 1) for ratio in ratios])
-    print(f"{len(frames)} images, {points:.0f} points each, {factor:.4f} scene units per metre")
+    print(f"{len(frames)} images, {points:.0f} points each, {factor:.4f} scene units per meter")
     print(f"points themselves: REL {off.mean():.4f}, off by more than 10 %: {(off > 0.1).mean():.3f}")
 
     completer = load(arguments.model)

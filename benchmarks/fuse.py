@@ -27,7 +27,7 @@ from omnidc.interop.sinks import fuse_views
 from omnidc.interop.views import PosedView
 from omnidc.pipeline.options import WriteOptions
 
-ROOM = np.array([4.0, 2.5, 6.0])  # half widths, metres
+ROOM = np.array([4.0, 2.5, 6.0])  # half widths, meters
 
 
 def room_depth(

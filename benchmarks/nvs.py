@@ -60,7 +60,7 @@ ARMS = {
 HOLDOUT = {"ample": 5, "sparse": 3, "real": 8}  # every n-th view is held out
 REAL_SIZE = 160  # longer side of real photographs, pixels
 START_SHARE = 0.5  # of the cap; all arms start with as many Gaussians, so that they have as many at every step
-MAX_DEPTH = {"street": 40.0}  # metres; truth beyond is left out of the depth errors
+MAX_DEPTH = {"street": 40.0}  # meters; truth beyond is left out of the depth errors
 INDOOR_MAX_DEPTH = 10.0
 CONSISTENT = False  # whether dense depth is averaged over views before training
 OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))

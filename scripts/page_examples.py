@@ -33,7 +33,7 @@ FOLDER = Path(omnidc.__file__).parent / "examples"
 SEED = 909  # no frame of it was used for training
 SIZE, SAMPLES, VIEWS = (640, 480), 24, 2
 
-Map = npt.NDArray[np.float32]  # [H, W], metres, 0 = none
+Map = npt.NDArray[np.float32]  # [H, W], meters, 0 = none
 Rng = np.random.Generator
 
 
@@ -63,7 +63,7 @@ class Situation:
 
     @property
     def depth_scale(self) -> float:
-        """Of the PNG: KITTI's outdoors, millimetres indoors."""
+        """Of the PNG: KITTI's outdoors, millimeters indoors."""
         return 256.0 if self.place.world == "street" else 1000.0
 
 
@@ -138,7 +138,7 @@ def _pattern_input(frame: Frame) -> tuple[Map, npt.NDArray[np.uint8]]:
 
 
 def _noisy(sparse: Map, noise: float, rng: Rng, reach: float) -> Map:
-    """Add noise (metres, standard deviation), and drop what lies beyond the sensor's reach."""
+    """Add noise (meters, standard deviation), and drop what lies beyond the sensor's reach."""
     noisy = (sparse + noise * rng.standard_normal(sparse.shape)).astype(np.float32)
     return np.where((sparse > 0) & (sparse < reach), noisy, np.float32(0))
 

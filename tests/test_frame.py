@@ -25,7 +25,7 @@ def test_point_warnings_few_crowded_and_missing_points() -> None:
     assert "no depth points" in point_warnings(np.zeros((5, 5), np.float32))[0]
     assert "same depth" in point_warnings(np.where(everywhere > 0, np.float32(2), np.float32(0)))[0]
     assert "span a factor" in point_warnings(np.where(everywhere > 2.5, everywhere * 1e5, everywhere))[0]
-    assert "millimetres" in point_warnings(1000 * everywhere, Unit.UNKNOWN)[0]
+    assert "millimeters" in point_warnings(1000 * everywhere, Unit.UNKNOWN)[0]
     assert point_warnings(1000 * everywhere, Unit.SCENE) == ()
 
 

@@ -1,7 +1,7 @@
 """BP-Net (kakaxi314/BP-Net at bb1886b). BP_NET_REPO is a clone with its CUDA op built.
 
 `indoor` reads BP_NET_NYU, `outdoor` reads BP_NET_KITTI: result_ema.pth of the release. Its two data sets are
-normalized differently: NYUv2 by ImageNet's colors with depth in tenths of a metre, KITTI by its own colors in metres.
+normalized differently: NYUv2 by ImageNet's colors with depth in tenths of a meter, KITTI by its own colors in meters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from examples.adapters.common import (
 
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
-NYU_FACTOR = 10.0  # steps per metre
+NYU_FACTOR = 10.0  # steps per meter
 
 
 @cache

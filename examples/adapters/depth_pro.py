@@ -1,6 +1,6 @@
 """Depth Pro (apple/ml-depth-pro at 9efe5c1, package depth_pro). DEPTH_PRO_CHECKPOINT is its depth_pro.pt.
 
-`complete` returns its metres as they are, without a look at the points, as the paper does. `aligned` fits them to the
+`complete` returns its meters as they are, without a look at the points, as the paper does. `aligned` fits them to the
 points by scale and shift. The camera's focal length is not handed over: the network estimates it.
 """
 

@@ -14,7 +14,7 @@ from examples.adapters.common import depth_tensor, device, from_environment, ima
 
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
-INDOOR, OUTDOOR = 20.0, 100.0  # metres
+INDOOR, OUTDOOR = 20.0, 100.0  # meters
 
 
 @cache

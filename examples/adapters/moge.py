@@ -26,7 +26,7 @@ def model() -> Any:
 
 
 def depth(image: Image) -> Any:
-    """Depth [H, W] in its own metres; also a `--prior`."""
+    """Depth [H, W] in its own meters; also a `--prior`."""
     network = model()
     tensor = image_tensor(image, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))[0]
     found = network.infer(tensor, use_fp16=device().type == "cuda")["depth"].float().cpu().numpy()

@@ -36,7 +36,7 @@ def model() -> tuple[Any, Any]:
 def complete(image: Image, sparse: Depth, intrinsics: Intrinsics | None) -> Any:
     processor, network = model()
     prompt = np.asarray(cv2.resize(linear(image, sparse), PROMPT_SIZE, interpolation=cv2.INTER_AREA), np.float32)
-    # without the scale, it takes the prompt for millimetres
+    # without the scale, it takes the prompt for millimeters
     inputs = processor(images=image, prompt_depth=prompt, prompt_scale_to_meter=1.0, return_tensors="pt")
     output = network(**inputs.to(device()))
     depth = processor.post_process_depth_estimation(output, target_sizes=[sparse.shape])[0]["predicted_depth"]

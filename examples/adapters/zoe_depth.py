@@ -24,7 +24,7 @@ def model() -> Any:
 
 
 def depth(image: Image) -> Any:
-    """Depth [H, W] in its own metres; also a `--prior`."""
+    """Depth [H, W] in its own meters; also a `--prior`."""
     return model().infer_pil(PillowImage.fromarray(image))
 
 

@@ -201,7 +201,7 @@ def point_warnings(sparse: npt.NDArray[np.float32], unit: Unit = Unit.METERS) ->
         found.append(f"The depths span a factor of {high / low:.0e}: check the unit, and the points for outliers.")
     if unit == Unit.UNKNOWN and middle > 300:
         found.append(
-            f"A median depth of {middle:.0f} looks like millimetres: the result keeps the unit of the input; "
-            "for metres give --depth-scale 1000 (depth_scale=1000)."
+            f"A median depth of {middle:.0f} looks like millimeters: the result keeps the unit of the input; "
+            "for meters give --depth-scale 1000 (depth_scale=1000)."
         )
     return tuple(found)

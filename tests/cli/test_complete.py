@@ -96,7 +96,7 @@ def test_depth_scale_of_a_png(cli: Callable[..., Run], choice: str, tmp_path: Pa
     assert run.code == 0, run.err
     scale = 1000 if choice == "auto" else float(choice)
     np.testing.assert_allclose(np.load("out.npy"), 2560 / scale, rtol=1e-4)
-    assert ("millimetres" if choice == "auto" else "as asked") in run.out
+    assert ("millimeters" if choice == "auto" else "as asked") in run.out
 
 
 def test_confidence_maps_are_written(cli: Callable[..., Run], tmp_path: Path) -> None:
@@ -443,14 +443,14 @@ def test_png_scale_of_a_single_file_is_printed(cli: Callable[..., Run], tmp_path
     assert "d.png: depth × 1000" in run.out
 
 
-def test_disparity_needs_its_options_and_gives_metres(cli: Callable[..., Run], tmp_path: Path) -> None:
+def test_disparity_needs_its_options_and_gives_meters(cli: Callable[..., Run], tmp_path: Path) -> None:
     image, _ = make_view(tmp_path)
     disparity = np.zeros((24, 32), np.uint16)
     disparity[::4, ::4] = 256 * 20
     Image.fromarray(disparity).save(tmp_path / "a_disp.png")
     for arguments, words in (
         ((), "--disparity with --baseline and --focal"),
-        (("--disparity",), "needs --baseline METRES"),
+        (("--disparity",), "needs --baseline METERS"),
         (("--baseline", 0.5), "options of --disparity"),
         (("--disparity", "--baseline", 0, "--focal", 100), "positive number"),
     ):

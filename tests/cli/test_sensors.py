@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from makers import HEIGHT, WIDTH, colmap_model, millimetres, photo, pose_along_x, wall
+from makers import HEIGHT, WIDTH, colmap_model, millimeters, photo, pose_along_x, wall
 from omnidc.cli import RENAMED_OPTIONS, main
 
 K = [[60.0, 0.0, 31.5], [0.0, 60.0, 23.5], [0.0, 0.0, 1.0]]
@@ -98,7 +98,7 @@ def test_rgbd_recordings_are_completed_fused_and_exported(cli: Callable[..., Run
     depth[10:20, 10:20] = 0  # a hole
     for i in range(3):
         photo(home / "color" / f"{i}.png", seed=i)
-        millimetres(home / "depth" / f"{i}.png", depth)
+        millimeters(home / "depth" / f"{i}.png", depth)
         (home / "pose").mkdir(exist_ok=True)
         np.savetxt(home / "pose" / f"{i}.txt", pose_along_x(0.05 * i))
     (home / "intrinsic").mkdir()
@@ -205,7 +205,7 @@ def test_clouds_are_thinned_by_stride_and_voxel(cli: Callable[..., Run], tmp_pat
         counts.append(len(trimesh.load(tmp_path / name / "a.ply").vertices))
     assert counts[0] == WIDTH * HEIGHT
     assert counts[1] == WIDTH * HEIGHT // 16
-    assert counts[2] < 80  # a wall of about 5.3 by 4 metres
+    assert counts[2] < 80  # a wall of about 5.3 by 4 meters
     assert cli("lidar", scan, image, "--calib", calib, "--stride", 0).code == 2
     assert cli("lidar", scan, image, "--calib", calib, "--voxel", -1).code == 2
 
@@ -213,7 +213,7 @@ def test_clouds_are_thinned_by_stride_and_voxel(cli: Callable[..., Run], tmp_pat
 def rgbd_folders(folder: Path, count: int = 3) -> tuple[Path, Path]:
     for i in range(count):
         photo(folder / "color" / f"{i}.png", seed=i)
-        millimetres(folder / "depth" / f"{i}.png", np.full((HEIGHT, WIDTH), 2.0))
+        millimeters(folder / "depth" / f"{i}.png", np.full((HEIGHT, WIDTH), 2.0))
     return folder / "color", folder / "depth"
 
 

@@ -70,7 +70,7 @@ def test_depth_of_another_image_is_refused(make: Maker) -> None:
         open_dataset("eth3d", make.root)[0]
 
 
-# World points, seen by a camera half a metre to the left: the third is behind it, the fourth unobserved.
+# World points, seen by a camera half a meter to the left: the third is behind it, the fourth unobserved.
 POINTS = {7: (0.0, 0.0, 4.0), 8: (0.5, -0.3, 5.0), 9: (0.0, 0.0, -2.0), 10: (0.2, 0.2, 3.0)}
 
 

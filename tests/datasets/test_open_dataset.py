@@ -237,7 +237,7 @@ def test_pairs_match_by_name_and_guess_the_scale_aloud(make: Maker) -> None:
     assert frames[0].sparse is not None
     assert frames[1].sparse is None
     assert frames[0].intrinsics is not None
-    assert "millimetres" in frames[0].unit_reason
+    assert "millimeters" in frames[0].unit_reason
     assert frames[0].unit == "m"
     np.testing.assert_allclose(open_dataset("pairs", make.root, scale=500)[0].depth, 2 * frames[0].depth, rtol=1e-6)
 

@@ -129,7 +129,7 @@ def test_tartanair_pose_and_far_depth(make: Maker) -> None:
     assert frame.pose is not None
     assert frame.depth[2, 2] == 0
     np.testing.assert_array_equal(frame.pose[:3, 3], [1, 2, 3])
-    # Looking north with the identity: one metre ahead (OpenCV +z) is one metre north (NED +x).
+    # Looking north with the identity: one meter ahead (OpenCV +z) is one meter north (NED +x).
     np.testing.assert_allclose(frame.pose[:3, :3] @ [0, 0, 1], [1, 0, 0], atol=1e-12)
     assert np.linalg.det(NED_FROM_OPENCV) == pytest.approx(1)
 
@@ -163,7 +163,7 @@ def test_blendedmvs_depth_is_upright_without_masked_images(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("prefixes", [("", ""), ("vkitti_2.0.3_rgb/", "vkitti_2.0.3_depth/")])
-def test_vkitti2_is_in_centimetres_and_its_sky_unknown(make: Maker, prefixes: tuple[str, str]) -> None:
+def test_vkitti2_is_in_centimeters_and_its_sky_unknown(make: Maker, prefixes: tuple[str, str]) -> None:
     depth = make.depth(low=2, high=80)
     depth[0, 1] = 655.35
     make.image(f"{prefixes[0]}Scene01/fog/frames/rgb/Camera_1/rgb_00007.jpg")

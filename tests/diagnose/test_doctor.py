@@ -84,7 +84,7 @@ def test_lines_name_error_and_suspicions() -> None:
     frame = Frame(image=scene.image, sparse=scene.random(0.05) * np.float32(1000), name="room")
     text = "\n".join(as_lines(diagnose(frame, load("interpolate", "cpu"), folds=1)))
     assert "REL" in text
-    assert "millimetres" in text
+    assert "millimeters" in text
 
 
 @pytest.fixture

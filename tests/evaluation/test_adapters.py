@@ -135,7 +135,7 @@ class PriorDA(Network):
 
 
 class PromptProcessor(Network):
-    """transformers' image processor: the image becomes a tensor, the prompt metres [B, 1, h, w]."""
+    """transformers' image processor: the image becomes a tensor, the prompt meters [B, 1, h, w]."""
 
     def __call__(
         self, images: np.ndarray, prompt_depth: np.ndarray, prompt_scale_to_meter: float, return_tensors: str
@@ -296,7 +296,7 @@ def test_adapter_gives_depth_of_the_images_size(adapter: ModuleType) -> None:
         assert depth.shape == sparse.shape
         assert depth.dtype == np.float32
         assert np.isfinite(depth).all()
-        # metres in, metres out: all stand-ins keep the points or know the truth
+        # meters in, meters out: all stand-ins keep the points or know the truth
         points = sparse > 0
         assert np.abs(depth[points] / truth[points] - 1).mean() < 0.05
 

@@ -49,7 +49,7 @@ def test_baseline_without_points_returns_zeros(name: str) -> None:
     assert not BASELINES[name](image, np.zeros_like(sparse), None).any()
 
 
-@pytest.mark.parametrize("name", [name for name in BASELINES if name != "ip-basic"])  # made for metres
+@pytest.mark.parametrize("name", [name for name in BASELINES if name != "ip-basic"])  # made for meters
 @pytest.mark.parametrize("unit", [1e-3, 1e3])
 def test_every_baseline_is_scale_equivariant(name: str, unit: float) -> None:
     image, sparse, _ = scene()
@@ -183,7 +183,7 @@ def test_alignment_bad_input_is_explained() -> None:
         align(np.ones((3, 4)), np.ones((3, 3), np.float32))
 
 
-def test_ip_basic_spreads_the_nearer_depth_in_metres() -> None:
+def test_ip_basic_spreads_the_nearer_depth_in_meters() -> None:
     sparse = np.zeros((60, 80), np.float32)
     sparse[30, 30], sparse[30, 33] = 10.0, 20.0
     depth = ip_basic(np.zeros((60, 80, 3), np.uint8), sparse)
@@ -192,7 +192,7 @@ def test_ip_basic_spreads_the_nearer_depth_in_metres() -> None:
     assert depth[59, 79] == pytest.approx(20, abs=0.5)  # beyond the largest kernel: the nearest point
 
 
-def test_ip_basic_is_bound_to_metres_and_ours_is_not() -> None:
+def test_ip_basic_is_bound_to_meters_and_ours_is_not() -> None:
     image, sparse, _ = scene(60)
     ours = [BASELINES["morphology"](image, np.float32(unit) * sparse, None) / unit for unit in (1, 1000)]
     theirs = [ip_basic(image, np.float32(unit) * sparse, None) / unit for unit in (1, 1000)]

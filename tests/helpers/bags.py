@@ -115,7 +115,7 @@ def write_bag(
     offset: float = 0.01,  # seconds from image to scan
     links: Any = LINKS,
     with_cloud: bool = True,
-    depth: bool | np.ndarray = False,  # or the millimetres of the depth images
+    depth: bool | np.ndarray = False,  # or the millimeters of the depth images
     empty: bool = False,
     lone_images: int = 0,  # more images, without scans
     compressed: tuple[str, bytes] | None = None,  # format and data of `compressedDepth` images

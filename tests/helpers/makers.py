@@ -20,8 +20,8 @@ def photo(path: Path, size: tuple[int, int] = (WIDTH, HEIGHT), seed: int = 0) ->
     return path
 
 
-def millimetres(path: Path, depth: npt.NDArray[Any], scale: float = 1000.0) -> Path:
-    """A 16-bit PNG of depth in metres."""
+def millimeters(path: Path, depth: npt.NDArray[Any], scale: float = 1000.0) -> Path:
+    """A 16-bit PNG of depth in meters."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.rint(np.asarray(depth) * scale).astype(np.uint16)).save(path)
     return path

@@ -67,7 +67,7 @@ def test_scale_of_16_bit_png_is_guessed_with_a_reason(
 ) -> None:
     file = read_depth(_png16(tmp_path / name, np.full(shape, value)))
     assert file.scale == scale
-    assert f"{scale:g}" in file.note or "millimetres" in file.note
+    assert f"{scale:g}" in file.note or "millimeters" in file.note
     assert "--depth-scale" in file.note
     assert file.depth[0, 0] == pytest.approx(value / scale)
 
@@ -236,10 +236,10 @@ def test_sun_rgbd_bits_are_rotated_back(tmp_path: Path) -> None:
     assert np.allclose(file.depth, depth / 1000, atol=1e-4)
     assert "SUN RGB-D" in file.note
     plain = read_depth(_png16(tmp_path / "b.png", depth))
-    assert "millimetres like depth cameras" in plain.note
+    assert "millimeters like depth cameras" in plain.note
 
 
-def test_pgm_of_nyu_and_png_of_sun_are_metres(shared: Path) -> None:
+def test_pgm_of_nyu_and_png_of_sun_are_meters(shared: Path) -> None:
     folder = shared / "data/formats/open3d_testdata/src/Test/TestData/RGBD/other_formats"
     nyu, sun = read_depth(folder / "NYU_depth.pgm"), read_depth(folder / "SUN_depth.png")
     for file in (nyu, sun):

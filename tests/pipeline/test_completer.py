@@ -177,7 +177,7 @@ def test_doubtful_input_is_mentioned(plain: DepthCompleter) -> None:
     assert sentences(sparse) == ""
     assert "same depth" in sentences(np.where(sparse > 0, 2.0, 0))
     assert "2 NaN, infinite" in sentences(np.where(np.arange(sparse.size).reshape(sparse.shape) < 2, np.inf, sparse))
-    assert "millimetres" in sentences(sparse * 1000)
+    assert "millimeters" in sentences(sparse * 1000)
     outlier = sparse.copy()
     outlier[sparse == sparse.max()] = 1e6
     assert "factor" in sentences(outlier)

@@ -12,12 +12,12 @@ from PIL import Image
 from omnidc.errors import FileError
 from omnidc.scenes import acquire as acquiring
 from omnidc.scenes.acquire import acquire, acquire_missing, advice, complaint, missing, shrink
-from omnidc.scenes.assets import KINDS, ROLES, SOURCES, Source, open_library, parse_catalogue
+from omnidc.scenes.assets import KINDS, ROLES, SOURCES, Source, open_library, parse_catalog
 from omnidc.scenes.materials import TILES, Kit
 from omnidc.scenes.objfile import read_obj, standing
 from omnidc.scenes.textures import MAKERS, synthesise
 
-CATALOGUE = """
+CATALOG = """
 id#1=x#chair
 name#1=Chair
 category#1=Living room
@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
         path = library / "lib" / name / f"{name}.obj"
         path.parent.mkdir(parents=True)
         path.write_text(OBJ)
-    (library / "PluginFurnitureCatalog.properties").write_text(CATALOGUE, encoding="latin-1")
+    (library / "PluginFurnitureCatalog.properties").write_text(CATALOG, encoding="latin-1")
     picture(tmp_path / "miniworld" / "brick_wall_1.png")
     picture(tmp_path / "miniworld" / "lava_1.png")
     picture(tmp_path / "sh3dtex" / "marbleWall.jpg")
@@ -65,8 +65,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_catalogue_lists_existing_files_with_size(folder: Path) -> None:
-    assert parse_catalogue(CATALOGUE)[2]["dropOnTopElevation"] == "74"
+def test_catalog_lists_existing_files_with_size(folder: Path) -> None:
+    assert parse_catalog(CATALOG)[2]["dropOnTopElevation"] == "74"
     library = open_library(folder)
     (chair,), (table,) = library.models["chair"], library.models["table"]
     assert (chair.width, chair.depth, chair.height) == (0.45, 0.5, 0.9)
@@ -79,19 +79,19 @@ def test_copyleft_pictures_stay_out_unless_asked_for(folder: Path) -> None:
     assert kept == {"brick_wall_1.png"}
     asked = open_library(folder, copyleft=True)
     assert {path.name for path in asked.pictures["wall"]} == {"brick_wall_1.png", "marbleWall.jpg", "wallpaper1.png"}
-    assert not any(source["copyleft"] for source in open_library(folder).licences())
-    assert any(source["copyleft"] for source in asked.licences())
+    assert not any(source["copyleft"] for source in open_library(folder).licenses())
+    assert any(source["copyleft"] for source in asked.licenses())
 
 
 def test_what_no_photograph_shows_is_left_out(folder: Path) -> None:
     assert "lava_1.png" not in {path.name for path in open_library(folder).pictures["photo"]}
 
 
-def test_every_source_says_its_licence_and_attribution_is_kept() -> None:
+def test_every_source_says_its_license_and_attribution_is_kept() -> None:
     for source in SOURCES:
-        assert source.licence
-        assert not source.licence.startswith("CC-BY-3") or source.credit
-        assert source.copyleft == any(word in source.licence for word in ("GPL", "SA"))
+        assert source.license
+        assert not source.license.startswith("CC-BY-3") or source.credit
+        assert source.copyleft == any(word in source.license for word in ("GPL", "SA"))
 
 
 def test_every_role_can_be_made_from_noise() -> None:

@@ -13,7 +13,7 @@ from omnidc.scenes.develop import add_haze, air_luminance, develop, exposure_of
 from omnidc.scenes.manifest import Settings
 from omnidc.scenes.multiview import CLEARANCE, choose_views
 
-HALF_WIDTH = 1.2  # of the corridor, metres
+HALF_WIDTH = 1.2  # of the corridor, meters
 
 
 def corridor(eye: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, Sequence[Hashable]]:

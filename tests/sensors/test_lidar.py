@@ -26,7 +26,7 @@ def scan(path: Path, n: int = 200, z: float = 5.0, seed: int = 0) -> Path:
     return path
 
 
-def test_a_scan_becomes_metres_at_the_right_pixels(tmp_path: Path) -> None:
+def test_a_scan_becomes_meters_at_the_right_pixels(tmp_path: Path) -> None:
     photo(tmp_path / "a.png")
     frame = lidar_frame(scan(tmp_path / "a.bin"), tmp_path / "a.png", Calibration(K, AXES))
     assert frame.sparse is not None

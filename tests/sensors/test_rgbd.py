@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from makers import HEIGHT, WIDTH, millimetres, photo, pose_along_x
+from makers import HEIGHT, WIDTH, millimeters, photo, pose_along_x
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.geometry.transforms import pose_from_quaternion
@@ -36,7 +36,7 @@ def only(frame: Frame, value: float, share: float = 0.9) -> None:
 def tum_folder(folder: Path, offset: float = 0.01) -> Path:
     for t in (1.0, 2.0):
         photo(folder / "rgb" / f"{t:.6f}.png")
-        millimetres(folder / "depth" / f"{t + offset:.6f}.png", FLAT, 5000)
+        millimeters(folder / "depth" / f"{t + offset:.6f}.png", FLAT, 5000)
     (folder / "rgb.txt").write_text("# c\n" + "".join(f"{t} rgb/{t:.6f}.png\n" for t in (1.0, 2.0, 3.0)))
     (folder / "depth.txt").write_text("".join(f"{t + offset} depth/{t + offset:.6f}.png\n" for t in (1.0, 2.0)))
     (folder / "groundtruth.txt").write_text("1.001 1 2 3 0 0 0 1\n2.001 1 2 3 0 0 0.70710678 0.70710678\n")
@@ -81,7 +81,7 @@ def test_pairs_of_stamps_are_close_and_used_once(a: list[float], b: list[float],
 
 def test_scannet_depth_of_another_resolution_is_registered(tmp_path: Path) -> None:
     photo(tmp_path / "color" / "0.jpg", (128, 96))
-    millimetres(tmp_path / "depth" / "0.png", FLAT)
+    millimeters(tmp_path / "depth" / "0.png", FLAT)
     matrix(tmp_path / "pose" / "0.txt", pose_along_x(3))
     big = [[120.0, 0.0, 63.5, 0.0], [0.0, 120.0, 47.5, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
     matrix(tmp_path / "intrinsic" / "intrinsic_color.txt", big)
@@ -100,7 +100,7 @@ def test_7scenes_folder_drops_invalid_depth(tmp_path: Path) -> None:
     photo(tmp_path / "frame-000003.color.png", (640, 480))
     depth = np.full((480, 640), 2.0)
     depth[:100] = 65.535
-    millimetres(tmp_path / "frame-000003.depth.png", depth)
+    millimeters(tmp_path / "frame-000003.depth.png", depth)
     matrix(tmp_path / "frame-000003.pose.txt", np.eye(4))
     [frame] = open_recording(tmp_path)
     assert frame.sparse is not None
@@ -112,16 +112,16 @@ def test_7scenes_folder_drops_invalid_depth(tmp_path: Path) -> None:
 def test_bop_scenes_and_single_views(tmp_path: Path) -> None:
     scene = tmp_path / "000001"
     photo(scene / "rgb" / "000007.png")
-    millimetres(scene / "depth" / "000007.png", FLAT, 10_000)
+    millimeters(scene / "depth" / "000007.png", FLAT, 10_000)
     camera = {"cam_K": np.ravel(K).tolist(), "depth_scale": 0.1}
     pose = {"cam_R_w2c": np.eye(3).ravel().tolist(), "cam_t_w2c": [-500, 0, 0]}
     (scene / "scene_camera.json").write_text(json.dumps({"7": {**camera, **pose}}))
     [frame] = open_recording(scene)
     only(frame, 2.0)
-    assert frame.pose[0, 3] == pytest.approx(0.5)  # millimetres in the file
+    assert frame.pose[0, 3] == pytest.approx(0.5)  # millimeters in the file
     single = tmp_path / "one"
     photo(single / "rgb.png")
-    millimetres(single / "depth.png", FLAT)
+    millimeters(single / "depth.png", FLAT)
     (single / "camera.json").write_text(json.dumps({**camera, "depth_scale": 1.0}))
     only(next(iter(open_recording(single))), 2.0)
 
@@ -136,7 +136,7 @@ def confidence(path: Path, shape: tuple[int, int], high: int) -> None:
 def test_stray_scanner_uses_confidence_and_odometry(tmp_path: Path) -> None:
     photo(tmp_path / "rgb" / "000000.png")
     photo(tmp_path / "rgb" / "000001.png")
-    millimetres(tmp_path / "depth" / "000000.png", np.full((12, 16), 2.0))
+    millimeters(tmp_path / "depth" / "000000.png", np.full((12, 16), 2.0))
     confidence(tmp_path / "confidence" / "000000.png", (12, 16), 2)
     (tmp_path / "camera_matrix.csv").write_text("60.0,0.0,31.5\n0.0,60.0,23.5\n0.0,0.0,1.0\n")
     (tmp_path / "odometry.csv").write_text("timestamp,frame,x,y,z,qx,qy,qz,qw\n0.1,000000,1,2,3,0,0,0,1\n")
@@ -152,7 +152,7 @@ def test_stray_scanner_uses_confidence_and_odometry(tmp_path: Path) -> None:
 def test_polycam_turns_its_axes_to_opencv(tmp_path: Path) -> None:
     home = tmp_path / "keyframes"
     photo(home / "images" / "12.jpg")
-    millimetres(home / "depth" / "12.png", np.full((12, 16), 2.0))
+    millimeters(home / "depth" / "12.png", np.full((12, 16), 2.0))
     confidence(home / "confidence" / "12.png", (12, 16), 255)
     table = {"fx": 60, "fy": 60, "cx": 31.5, "cy": 23.5, "width": WIDTH, "height": HEIGHT}
     table.update({f"t_{r}{c}": float(np.eye(4)[r, c]) for r in range(3) for c in range(4)})
@@ -165,7 +165,7 @@ def test_polycam_turns_its_axes_to_opencv(tmp_path: Path) -> None:
 
 def test_arkitscenes_takes_intrinsics_from_pincam(tmp_path: Path) -> None:
     photo(tmp_path / "lowres_wide" / "4_1.5.png")
-    millimetres(tmp_path / "lowres_depth" / "4_1.5.png", FLAT)
+    millimeters(tmp_path / "lowres_depth" / "4_1.5.png", FLAT)
     (tmp_path / "lowres_wide_intrinsics").mkdir()
     (tmp_path / "lowres_wide_intrinsics" / "4_1.5.pincam").write_text("64 48 60 61 31.5 23.5")
     [frame] = open_recording(tmp_path)
@@ -177,7 +177,7 @@ def test_arkitscenes_takes_intrinsics_from_pincam(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["camera_intrinsic.json", "intrinsic.json"])
 def test_realsense_and_azure_recordings_of_open3d(tmp_path: Path, name: str) -> None:
     photo(tmp_path / "color" / "00000.jpg")
-    millimetres(tmp_path / "depth" / "00000.png", FLAT)
+    millimeters(tmp_path / "depth" / "00000.png", FLAT)
     flat = np.array(K).T.ravel().tolist()  # column by column
     (tmp_path / name).write_text(json.dumps({"width": WIDTH, "height": HEIGHT, "intrinsic_matrix": flat}))
     [frame] = open_recording(tmp_path)
@@ -187,7 +187,7 @@ def test_realsense_and_azure_recordings_of_open3d(tmp_path: Path, name: str) -> 
 
 def own_folder(folder: Path, **changes: Any) -> Path:
     photo(folder / "color" / "a.png")
-    millimetres(folder / "depth" / "a.png", FLAT)
+    millimeters(folder / "depth" / "a.png", FLAT)
     move = np.eye(4)
     move[0, 3] = -0.1
     table: dict[str, Any] = {
@@ -236,7 +236,7 @@ def test_a_layouts_cameras_can_be_replaced(tmp_path: Path) -> None:
 
 
 def test_pairs_of_files_and_folders(tmp_path: Path) -> None:
-    image, depth = photo(tmp_path / "c" / "a.png"), millimetres(tmp_path / "d" / "a.png", FLAT[::2, ::2])
+    image, depth = photo(tmp_path / "c" / "a.png"), millimeters(tmp_path / "d" / "a.png", FLAT[::2, ::2])
     [frame] = open_pairs(image, depth)
     assert (frame.sparse > 0).sum() == FLAT.size / 4
     assert len(open_pairs(image.parent, depth.parent)) == 1
@@ -248,13 +248,13 @@ def test_pairs_of_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="nothing at"):
         open_pairs(image, tmp_path / "none.png")
     with pytest.raises(InputError, match="not the same view"):
-        next(iter(open_pairs(image, millimetres(tmp_path / "w.png", np.full((20, 60), 2.0)))))
+        next(iter(open_pairs(image, millimeters(tmp_path / "w.png", np.full((20, 60), 2.0)))))
 
 
 def test_flying_pixels_are_dropped_unless_kept(tmp_path: Path) -> None:
     depth = np.where(np.arange(WIDTH) < 32, 1.0, 3.0)[None].repeat(HEIGHT, axis=0)
     depth[:, 32] = 2.0
-    image, file = photo(tmp_path / "a.png"), millimetres(tmp_path / "d.png", depth)
+    image, file = photo(tmp_path / "a.png"), millimeters(tmp_path / "d.png", depth)
     [frame] = open_pairs(image, file)
     assert frame.sparse is not None
     assert not frame.sparse[:, 32].any()

@@ -29,7 +29,7 @@ def outlined(slope: float, others: Points) -> npt.NDArray[np.bool_]:
     return kept[60:]
 
 
-@pytest.mark.parametrize("slope", [0.0, 2.0])  # a façade, and a road that reaches from 2.2 to 20 metres
+@pytest.mark.parametrize("slope", [0.0, 2.0])  # a façade, and a road that reaches from 2.2 to 20 meters
 def test_near_observed_surface_keeps_all_of_a_plane(slope: float) -> None:
     assert outlined(slope, on_plane(300, 0, slope)).all()
 

@@ -125,14 +125,14 @@ def test_splat_bad_input_is_a_sentence(tmp_path: Path, change: str, sentence: st
     if change == "no model":
         (project[0] / "cameras.txt").unlink()
     (tmp_path / "empty").mkdir()
-    (tmp_path / "millimetres").mkdir()
+    (tmp_path / "millimeters").mkdir()
     for view in views(9):
         assert view.gt_depth is not None
-        np.save(tmp_path / "millimetres" / f"{view.name}.npy", 1000 * view.gt_depth)
+        np.save(tmp_path / "millimeters" / f"{view.name}.npy", 1000 * view.gt_depth)
     options = {
         "start": ["--depth", "none", "--start", "dense"], "depth": ["--depth", "nowhere"],
         "holdout": ["--holdout", "1"], "views": ["--views", "2"], "maps": ["--depth", str(tmp_path / "empty")],
-        "unit": ["--depth", str(tmp_path / "millimetres")],
+        "unit": ["--depth", str(tmp_path / "millimeters")],
     }.get(change, [])  # fmt: skip
     with pytest.raises(OmnidcError, match=sentence):
         run(project, tmp_path / "out", *options)

@@ -395,11 +395,11 @@ def test_sky_counts_where_sky_or_depth_is_known() -> None:
 def test_total_does_not_depend_on_the_unit() -> None:
     leaves = make_leaves()
     truth = with_holes(depths(2, 1, 12, 20))
-    metres = total(make_prediction(leaves), truth, truth, ALL_TERMS)
+    meters = total(make_prediction(leaves), truth, truth, ALL_TERMS)
     scaled = {**leaves, "depth": leaves["depth"] * 1000, "scale": leaves["scale"] * 1000}
-    millimetres = total(make_prediction(scaled), truth * 1000, truth * 1000, ALL_TERMS)
-    for name, term in metres.items():
-        assert term.item() == pytest.approx(millimetres[name].item(), rel=1e-9), name
+    millimeters = total(make_prediction(scaled), truth * 1000, truth * 1000, ALL_TERMS)
+    for name, term in meters.items():
+        assert term.item() == pytest.approx(millimeters[name].item(), rel=1e-9), name
 
 
 def test_batch_is_the_mean_of_its_images() -> None:

@@ -51,7 +51,7 @@ def test_doctor_examines_a_typed_camera(client_of: Any, room: Any) -> None:
     assert camera["verdict"] == "suspicious"
 
 
-def test_doctor_finds_millimetres_taken_for_metres(client_of: Any, room: Any) -> None:
+def test_doctor_finds_millimeters_taken_for_meters(client_of: Any, room: Any) -> None:
     stream = io.BytesIO()
     np.save(stream, 1000 * np.load(io.BytesIO(room["sparse"][1]))["depth"])
     files = {**room, "sparse": ("room.npy", stream.getvalue())}

@@ -38,7 +38,7 @@ def test_npy_is_the_answer_of_the_library(client_of: Any, room: Any, expected: A
     np.testing.assert_array_equal(np.load(io.BytesIO(answer.content)), expected.depth)
 
 
-def test_png_reads_back_in_metres(client_of: Any, room: Any, expected: Any, tmp_path: Path) -> None:
+def test_png_reads_back_in_meters(client_of: Any, room: Any, expected: Any, tmp_path: Path) -> None:
     answer = client_of().post("/v1/complete", files=room, headers={"Accept": "image/png"})
     (tmp_path / "depth.png").write_bytes(answer.content)
     np.testing.assert_allclose(read_depth(tmp_path / "depth.png").depth, expected.depth, atol=0.0006)

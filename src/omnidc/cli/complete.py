@@ -57,7 +57,7 @@ def complete(
         Resize | None, typer.Option(help="Move the points when the sparse map has another resolution.")
     ] = None,
     disparity: Annotated[bool, typer.Option("--disparity", help="The input is disparity of a stereo pair.")] = False,
-    baseline: Annotated[float | None, typer.Option(help="With --disparity: metres between the cameras.")] = None,
+    baseline: Annotated[float | None, typer.Option(help="With --disparity: meters between the cameras.")] = None,
     focal: Annotated[float | None, typer.Option(help="With --disparity: pixels; default: FX of --intrinsics.")] = None,
     disparity_offset: Annotated[
         float, typer.Option(help="With --disparity: pixels between the principal points (Middlebury's doffs).")
@@ -182,7 +182,7 @@ def demo(
     check_writable(paths)
     camera = read_intrinsics(folder / "room_intrinsics.txt")
     frame = make_frame(folder / "room.jpg", folder / "room_sparse.npz", camera)
-    frame = replace(frame, unit=Unit.METERS, unit_reason="metres, as the example says")
+    frame = replace(frame, unit=Unit.METERS, unit_reason="meters, as the example says")
     describe(frame, typer.echo)
     result = load_model(chosen.model, chosen.device, chosen.runtime).complete(frame)
     for path in paths:
@@ -300,7 +300,7 @@ def parse_depth_scale(text: str) -> float | None:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise ConfigError(f"--depth-scale is auto or a positive number (1000 for millimetres), not {text!r}.")
+        raise ConfigError(f"--depth-scale is auto or a positive number (1000 for millimeters), not {text!r}.")
     return value
 
 
@@ -315,7 +315,7 @@ def _stereo(disparity: bool, baseline: float | None, focal: float | None, offset
     if focal is None and camera is not None:
         focal = float(camera[0, 0])
     if baseline is None or focal is None:
-        raise ConfigError("--disparity needs --baseline METRES, and --focal PIXELS or --intrinsics FX FY CX CY.")
+        raise ConfigError("--disparity needs --baseline METERS, and --focal PIXELS or --intrinsics FX FY CX CY.")
     return Stereo(baseline, focal, offset)
 
 

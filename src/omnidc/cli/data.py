@@ -20,7 +20,7 @@ def list_datasets() -> None:
     """Print the datasets that can be read (docs/datasets.md says where to get them)."""
     from omnidc.datasets import DATASETS
 
-    rows = [("NAME", "FOR", "WHAT", "LICENCE")]
+    rows = [("NAME", "FOR", "WHAT", "LICENSE")]
     rows += [(name, d.split, d.description, d.license) for name, d in DATASETS.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:

@@ -32,7 +32,7 @@ OcclusionWindow = Annotated[
 Columns = Annotated[int | None, typer.Option(help="Numbers per point of a .bin: KITTI 4, nuScenes 5, VoD radar 7.")]
 Calib = Annotated[Path | None, typer.Option(help="Calibration: KITTI text, or JSON/YAML (see docs/bridges.md).")]
 KittiCamera = Annotated[int, typer.Option("--kitti-camera", help="KITTI's color camera, 2 or 3.")]
-MaxInputDepth = Annotated[float | None, typer.Option(help="Ignore measurements farther than this, metres.")]
+MaxInputDepth = Annotated[float | None, typer.Option(help="Ignore measurements farther than this, meters.")]
 MaxTimeDiff = Annotated[float, typer.Option(help="Most seconds between an image and its depth.")]
 
 

@@ -1,7 +1,7 @@
 """ARKitScenes, the upsampling set (Apple): iPad photographs with truth from laser scans, 1920x1440.
 
     ROOT/Validation/41069021/wide/41069021_305.244.png             or color/
-    ROOT/Validation/41069021/highres_depth/41069021_305.244.png    16 bit, millimetres
+    ROOT/Validation/41069021/highres_depth/41069021_305.244.png    16 bit, millimeters
     ROOT/Validation/41069021/lowres_depth/41069021_305.244.png     the iPad's own depth, 256x192 (optional)
     ROOT/Validation/41069021/wide_intrinsics/41069021_305.244.pincam    width height fx fy cx cy (optional)
     ROOT/metadata.csv                                              video_id, sky_direction

@@ -6,7 +6,7 @@
     ROOT/carla_test.txt, carla_train.txt                     paths below rgb/ (from LDCNet's carla_datalist; optional)
 
 Without a list every picture is read. The authors' code takes the stored numbers as they are, so `scale` (steps per
-metre) is 1. Checked: names, lists and that scale against the authors' public code; not against the data (none at
+meter) is 1. Checked: names, lists and that scale against the authors' public code; not against the data (none at
 hand): look at the depths that `omnidc data check` prints before you trust the unit.
 """
 
@@ -23,7 +23,7 @@ from omnidc.frame import Frame
 
 
 def open_frames(root: Path, *, split: str = "test", list_file: str | Path | None = None, scale: float = 1.0) -> Frames:
-    """split: test, train (both need their list) or all; scale: stored steps per metre."""
+    """split: test, train (both need their list) or all; scale: stored steps per meter."""
     choose("split", split, ("test", "train", "all"))
     images = need_folder(root / "rgb", "CARLA-Night-DC's pictures")
     listed = Path(list_file) if list_file is not None else root / f"carla_{split}.txt"

@@ -36,7 +36,7 @@ def image_size(path: Path) -> tuple[int, int]:
 
 
 def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
-    """A depth (or disparity) file by its suffix, divided by `per_unit` (256 for KITTI PNGs, 1000 for millimetres).
+    """A depth (or disparity) file by its suffix, divided by `per_unit` (256 for KITTI PNGs, 1000 for millimeters).
 
     The codecs are those of `omnidc.io.depth`; unlike its `read_depth`, nothing is guessed and values are left
     as they are (a dataset may use negative numbers for "unknown"; `valid` removes them).
@@ -55,7 +55,7 @@ def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
 
 
 def read_gray(path: Path) -> Depth:
-    """A gray PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole metres."""
+    """A gray PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole meters."""
     need_file(path, "a gray PNG")
     with open_picture(path, "a gray PNG") as picture:
         values = np.asarray(picture)

@@ -1,7 +1,7 @@
 """DIODE, the validation set: laser scans in- and outdoors, 1024x768 (325 + 446 frames).
 
     ROOT/indoors/scene_00019/scan_00183/00019_00183_indoors_000_010.png
-    ROOT/indoors/scene_00019/scan_00183/00019_00183_indoors_000_010_depth.npy         float32 metres, HxWx1
+    ROOT/indoors/scene_00019/scan_00183/00019_00183_indoors_000_010_depth.npy         float32 meters, HxWx1
     ROOT/indoors/scene_00019/scan_00183/00019_00183_indoors_000_010_depth_mask.npy    1 = measured
 
 ROOT/val/indoors works too; list_file=PATH reads a list (image, depth, mask; the Marigold archive has one).

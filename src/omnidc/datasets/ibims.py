@@ -1,7 +1,7 @@
 """iBims-1 (TU Munich): 100 indoor photographs with laser truth, 640x480.
 
     ROOT/imagelist.txt                one name per line
-    ROOT/gt_depth/corridor_01.mat     struct `data` with rgb, depth (metres), calib, mask_invalid, mask_transp, ...
+    ROOT/gt_depth/corridor_01.mat     struct `data` with rgb, depth (meters), calib, mask_invalid, mask_transp, ...
 
 The released evaluation applies no mask (depth 0 is unknown); masks=True also removes the pixels that `mask_invalid`
 and `mask_transp` mark (0 = marked). Only MATLAB files before version 7.3 are read (the published ones are).

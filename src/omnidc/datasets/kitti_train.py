@@ -6,7 +6,7 @@
     ROOT/kitti_raw/2011_09_26/calib_cam_to_cam.txt                      P_rect_02, P_rect_03: 12 numbers each
 
 The archives may also lie in ROOT itself (ROOT/train/...), both depth archives merged as KITTI's development kit does.
-Depth is 16 bit, metres * 256. The window is the bottom 352 rows and the middle 1216 columns, as in the selected
+Depth is 16 bit, meters * 256. The window is the bottom 352 rows and the middle 1216 columns, as in the selected
 validation frames; crop_top rows of it are cut away, 96 as in the released evaluation.
 Checked: depth PNGs of the original format; not the folder names (as documented by KITTI and the release).
 """

@@ -1,6 +1,6 @@
 """NYU Depth v2 as h5 files: the usual test set of depth completion (654 frames), and its training set.
 
-    ROOT/val/official/00001.h5          arrays `rgb` 3x480x640 uint8 and `depth` 480x640 metres
+    ROOT/val/official/00001.h5          arrays `rgb` 3x480x640 uint8 and `depth` 480x640 meters
     ROOT/train/bathroom_0001/00001.h5   the same; a folder is a scene
 
 As everyone does on this set, frames are resized to 320x240 (bilinear, depth too) and the middle 304x228 is cut out;

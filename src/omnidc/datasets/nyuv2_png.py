@@ -1,7 +1,7 @@
 """NYU Depth v2 as full-size PNG pairs (the Marigold evaluation archive), 640x480.
 
     ROOT/filename_list_test.txt       columns: rgb, depth, filled depth; paths below ROOT
-    ROOT/test/kitchen_0004/rgb_0001.png, depth_0001.png     16 bit, millimetres
+    ROOT/test/kitchen_0004/rgb_0001.png, depth_0001.png     16 bit, millimeters
 
 Without the list, every rgb_*.png with its depth_*.png is read. list_file=PATH names another list.
 Known is 1 mm < z < 10 m inside the Eigen crop (rows 45 to 470, columns 41 to 600); eigen=False keeps the borders.

@@ -5,7 +5,7 @@
     ROOT/sparse/a.png         optional, or sparse_dir="..."
     ROOT/K.txt                optional: 3x3, for all pictures (also camera-intrinsics.txt, intrinsics.txt)
 
-scale: stored steps per metre of integer files (1000 for millimetres, 256 for KITTI). Without it the scale is guessed
+scale: stored steps per meter of integer files (1000 for millimeters, 256 for KITTI). Without it the scale is guessed
 and `unit_reason` says how, as everywhere in omnidc.
 """
 
@@ -36,7 +36,7 @@ def open_frames(
     sparse_dir: str | None = None,
     scale: float | None = None,
 ) -> Frames:
-    """image_dir, depth_dir, sparse_dir: folder names below ROOT; scale: stored steps per metre."""
+    """image_dir, depth_dir, sparse_dir: folder names below ROOT; scale: stored steps per meter."""
     scale = None if scale is None else positive("scale", scale)
     images = first_folder(root, [image_dir] if image_dir else ["image", "images", "rgb", "color"], "the pictures")
     depths = first_folder(root, [depth_dir] if depth_dir else ["depth", "depths", "gt", "groundtruth"], "depth maps")

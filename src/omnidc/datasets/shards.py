@@ -145,7 +145,7 @@ class ShardWriter:
         self,
         key: str,  # SCENE_VIEW
         image: npt.NDArray[np.uint8],  # [H, W, 3], RGB
-        depth: npt.NDArray[np.floating[Any]],  # [H, W], z-depth in metres, 0 = unknown or sky
+        depth: npt.NDArray[np.floating[Any]],  # [H, W], z-depth in meters, 0 = unknown or sky
         intrinsics: npt.NDArray[np.floating[Any]] | None = None,  # [3, 3], pixel centers at integers
         normals: npt.NDArray[np.floating[Any]] | None = None,  # [H, W, 3], camera axes, 0 = unknown
         sky: npt.NDArray[np.bool_] | None = None,  # [H, W], True where the sky is seen; its depth must be 0

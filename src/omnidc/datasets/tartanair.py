@@ -1,7 +1,7 @@
 """TartanAir: flights through rendered worlds, 640x480.
 
     ROOT/abandonedfactory/Easy/P000/image_left/000000_left.png
-    ROOT/abandonedfactory/Easy/P000/depth_left/000000_left_depth.npy       float32 metres
+    ROOT/abandonedfactory/Easy/P000/depth_left/000000_left_depth.npy       float32 meters
     ROOT/abandonedfactory/Easy/P000/pose_left.txt                          tx ty tz qx qy qz qw, one line per frame
 
 ROOT may be any level above image_left, up to three. Beyond 100 m is unknown. The camera is f = 320, c = (320, 240).

@@ -1,7 +1,7 @@
 """Virtual KITTI 2.0.3: rendered driving, 1242x375, two cameras, ten variations of light and weather.
 
     ROOT/Scene01/clone/frames/rgb/Camera_0/rgb_00000.jpg
-    ROOT/Scene01/clone/frames/depth/Camera_0/depth_00000.png     16 bit, centimetres; sky = 65535
+    ROOT/Scene01/clone/frames/depth/Camera_0/depth_00000.png     16 bit, centimeters; sky = 65535
 
 or the archives as they unpack, ROOT/vkitti_2.0.3_rgb/Scene01/..., ROOT/vkitti_2.0.3_depth/Scene01/...
 A text file with "rgb depth" per line (paths below ROOT) restricts the frames: pairs_file=PATH.

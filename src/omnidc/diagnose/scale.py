@@ -35,10 +35,10 @@ def check_unit(sparse: Map, unit: Unit) -> Finding:
     median = float(np.median(depths))
     evidence = f"The median depth is {median:.4g} m."
     if median > FARTHEST_MEDIAN:
-        return suspicious(UNIT, evidence, "These look like millimetres: give --depth-scale 1000.", median=median)
+        return suspicious(UNIT, evidence, "These look like millimeters: give --depth-scale 1000.", median=median)
     if median < NEAREST_MEDIAN:
         return suspicious(
-            UNIT, evidence, "These look like metres divided once too often: give --depth-scale 1.", median=median
+            UNIT, evidence, "These look like meters divided once too often: give --depth-scale 1.", median=median
         )
     return ok(UNIT, evidence, median=median)
 
@@ -60,7 +60,7 @@ def check_scale(
         return cannot_tell(SCALE, "No ground was found, whose distance would show the scale.")
     height = ground.distance
     evidence = f"The ground lies {height:.2f} m below the camera."
-    advice = "Check the scale of the depth files (--depth-scale): 1000 for millimetres, 256 for KITTI, 5000 for TUM."
+    advice = "Check the scale of the depth files (--depth-scale): 1000 for millimeters, 256 for KITTI, 5000 for TUM."
     if height > HIGHEST:
         return suspicious(SCALE, evidence, f"{advice} Depths may be too large by 3.9 (256 for 1000).", height=height)
     if outdoors and height < LOW:

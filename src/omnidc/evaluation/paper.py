@@ -248,7 +248,7 @@ TABLE2 = table(
     "table2",
     "Table 2: ten synthetic patterns on four data sets",
     MASK
-    + "640x480; RMSE of the outdoor parts divided by 5; mean over images, then over the six parts; metres. "
+    + "640x480; RMSE of the outdoor parts divided by 5; mean over images, then over the six parts; meters. "
     + FRAMES,
     ("rmse", "rel"),
     [virtual(group, pattern) for pattern in VIRTUAL for group in VIRTUAL_SETS],
@@ -259,7 +259,7 @@ TABLE2 = table(
 REAL_RULES = (
     MASK
     + "ETH3D at 640x480 (middle 5120x3840 of the photographs), KITTI without its top 96 rows, NYUv2 at 304x228; mean "
-    "over images; metres. " + FRAMES
+    "over images; meters. " + FRAMES
 )
 TABLE3 = table(
     "table3",
@@ -275,7 +275,7 @@ TABLE4 = table(
     "Table 4: the paper's validation sets, on which it chose its design",
     MASK
     + "ETH3D-SfM: scenes office and courtyard; KITTI: 1,000 images of the training set with 64 lines, drawn by us (the "
-    "paper's are not published), top 96 rows cut; mean over images; metres. Published rows: the paper's ablations.",
+    "paper's are not published), top 96 rows cut; mean over images; meters. Published rows: the paper's ablations.",
     ("rmse", "mae", "rel"),
     [
         *(
@@ -290,7 +290,7 @@ TABLE4 = table(
 TABLE5 = table(
     "table5",
     "Table 5: VOID, 1500 to 150 points of visual-inertial odometry",
-    MASK + "640x480; mean over images; metres.",
+    MASK + "640x480; mean over images; meters.",
     ("rmse", "mae", "rel"),
     [void(points) for points in (1500, 500, 150)],
     total=False,
@@ -311,7 +311,7 @@ TABLE_B = table(
     "table-b",
     "Table b: ZJU-4DRadarCam, 4D radar, by range",
     "Every pixel with a laser truth up to the range counts; rows 240 to 539 as in the data set's own evaluation; mean "
-    "over images; metres and 1/metre (the paper prints mm and 1/km).",
+    "over images; meters and 1/meter (the paper prints mm and 1/km).",
     ("rmse", "irmse", "mae", "rel"),
     [Part("ZJU-4DRadarCam", f"0-{far} m", None, "zju-4dradarcam", farthest=float(far)) for far in (50, 70, 80)],
     total=False,
@@ -320,7 +320,7 @@ TABLE_B = table(
 TABLE_C = table(
     "table-c",
     "Table c: training data, RMSE by data set",
-    MASK + "0.7 % random points but for NYUv2, VOID and KITTI; mean over images; metres, not divided. " + FRAMES,
+    MASK + "0.7 % random points but for NYUv2, VOID and KITTI; mean over images; meters, not divided. " + FRAMES,
     ("rmse", "rel"),
     [
         nyu(500),
@@ -341,7 +341,7 @@ TABLE_D = table(
     "Table d: night (CARLA-Night-DC) and weather (DrivingStereo)",
     MASK
     + "CARLA-Night-DC with its laser input; DrivingStereo with 500 random points of its truth, at half size, which is "
-    "our choice (the paper does not state the size); mean over images; metres and 1/metre.",
+    "our choice (the paper does not state the size); mean over images; meters and 1/meter.",
     ("rmse", "mae", "irmse", "imae", "rel"),
     [
         Part("CARLA-Night-DC", "night", None, "carla-night"),
@@ -356,7 +356,7 @@ TABLE_D = table(
 TABLE_F = table(
     "table-f",
     "Table f: NYUv2, 500 to 5 random points",
-    MASK + "304x228, official test set; mean over images; metres. " + FRAMES,
+    MASK + "304x228, official test set; mean over images; meters. " + FRAMES,
     ("rmse", "rel"),
     [nyu(points) for points in (500, 200, 100, 50, 5)],
     total=False,
@@ -374,7 +374,7 @@ TABLE_H = table(
     total=False,
 )
 
-VIRTUAL_RULES = MASK + "640x480; mean over images, then over the parts; metres. " + FRAMES
+VIRTUAL_RULES = MASK + "640x480; mean over images, then over the parts; meters. " + FRAMES
 TABLE_J = table(
     "table-j",
     "Table j: ten synthetic patterns, indoor parts",

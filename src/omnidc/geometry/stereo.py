@@ -15,7 +15,7 @@ from omnidc.errors import InputError
 class Stereo:
     """A rectified pair of cameras."""
 
-    baseline: float  # metres between the cameras
+    baseline: float  # meters between the cameras
     focal: float  # pixels of the disparity map
     offset: float = 0.0  # pixels: cx of the right camera minus cx of the left one (Middlebury's doffs)
 
@@ -27,7 +27,7 @@ class Stereo:
             raise InputError(f"The disparity offset is a number of pixels, not {self.offset:g}.")
 
     def depth(self, disparity: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:  # [H, W], pixels
-        """Return z = f B / (d + offset), metres, [H, W]; 0 where d is not positive, or no number."""
+        """Return z = f B / (d + offset), meters, [H, W]; 0 where d is not positive, or no number."""
         total = disparity.astype(np.float64) + self.offset
         valid = np.isfinite(disparity) & (disparity > 0) & (total > 0)
         return np.where(valid, self.focal * self.baseline / np.where(valid, total, 1), 0).astype(np.float32)

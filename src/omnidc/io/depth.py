@@ -48,7 +48,7 @@ class Raw:
 
     values: Array  # [H, W]
     scale: float | None = None  # where the file itself names it
-    meters: str = ""  # the encoding that they were decoded from to metres; empty = none
+    meters: str = ""  # the encoding that they were decoded from to meters; empty = none
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ def _read_png(path: Path) -> Raw:
     raw = _read_picture(path)
     if raw.scale is None and _is_rotated(raw.values):
         bits = raw.values.astype(np.uint16)
-        return Raw(((bits >> 3) | (bits << 13)) / np.float32(1000), meters="SUN RGB-D's millimetres, rotated by 3 bits")
+        return Raw(((bits >> 3) | (bits << 13)) / np.float32(1000), meters="SUN RGB-D's millimeters, rotated by 3 bits")
     return raw
 
 
 def _is_rotated(values: Array) -> bool:
-    """True for SUN RGB-D: millimetres rotated left by 3 bits, so that the low 3 bits are 0, or 1 beyond 8.192 m.
+    """True for SUN RGB-D: millimeters rotated left by 3 bits, so that the low 3 bits are 0, or 1 beyond 8.192 m.
 
-    Of plain millimetres a quarter has such bits; here all have them, at many different depths.
+    Of plain millimeters a quarter has such bits; here all have them, at many different depths.
     """
     measured = values[values > 0]
     return measured.size > 0 and bool(((measured & 7) <= 1).all()) and len(np.unique(measured)) >= ROTATED_DEPTHS
@@ -239,7 +239,7 @@ def read_depth(path: StrPath, scale: float | None = None) -> DepthFile:
     raw = _read_raw(path)
     values = as_map(raw.values, str(path))
     if raw.meters:
-        guess, note, unit = 1.0, f"metres, from {raw.meters}", Unit.METERS
+        guess, note, unit = 1.0, f"meters, from {raw.meters}", Unit.METERS
     elif scale is not None:
         guess, note, unit = (
             float(scale),
@@ -247,7 +247,7 @@ def read_depth(path: StrPath, scale: float | None = None) -> DepthFile:
             Unit.METERS if scale > 1 else Unit.UNKNOWN,
         )
     elif raw.scale is not None:
-        guess, note, unit = raw.scale, f"metres, stored × {raw.scale:g} as the file itself says", Unit.METERS
+        guess, note, unit = raw.scale, f"meters, stored × {raw.scale:g} as the file itself says", Unit.METERS
     elif values.dtype.kind == "f":
         guess, note, unit = 1.0, "floating-point file, taken as it is", Unit.UNKNOWN
     else:
@@ -279,7 +279,7 @@ def read_disparity(path: StrPath, stereo: Stereo, scale: float | None = None) ->
     divisor = scale or (1.0 if values.dtype.kind == "f" else 256.0)
     depth = stereo.depth(values / divisor)
     depth, invalid = clean_depth(depth, 1.0, str(path))
-    note = f"metres, {stereo.focal:g} px × {stereo.baseline:g} m / disparity, stored × {divisor:g}"
+    note = f"meters, {stereo.focal:g} px × {stereo.baseline:g} m / disparity, stored × {divisor:g}"
     return DepthFile(depth, note, divisor, Unit.METERS, invalid)
 
 
@@ -348,23 +348,23 @@ def guess_scale(values: Array, path: Path) -> tuple[float, str, Unit]:
     name = "/".join(path.parts[-5:]).lower()
     for pattern, scale, dataset in _NAMES:
         if re.search(pattern, name):
-            return scale, f"metres, stored × {scale:g} as in {dataset}, going by the path{hint}", Unit.METERS
+            return scale, f"meters, stored × {scale:g} as in {dataset}, going by the path{hint}", Unit.METERS
     height, width = values.shape
     if 350 <= height <= 376 and 1200 <= width <= 1242:
         if values.max() == 65535:
-            return 100.0, f"metres, stored × 100 as in Virtual KITTI, going by size and sky{hint}", Unit.METERS
-        return 256.0, f"metres, stored × 256 as in KITTI, going by the image size{hint}", Unit.METERS
+            return 100.0, f"meters, stored × 100 as in Virtual KITTI, going by size and sky{hint}", Unit.METERS
+        return 256.0, f"meters, stored × 256 as in KITTI, going by the image size{hint}", Unit.METERS
     measured = values[values > 0]
     middle = float(np.median(measured)) if measured.size else 0.0
     if middle > 10_000:
         return (
             5000.0,
-            f"metres, stored × 5000 as in TUM RGB-D, since millimetres would be {middle / 1000:.0f} m{hint}",
+            f"meters, stored × 5000 as in TUM RGB-D, since millimeters would be {middle / 1000:.0f} m{hint}",
             Unit.METERS,
         )
     if 0 < middle < 50 and path.suffix.lower() in (".npy", ".npz"):
         return 1.0, f"whole numbers as small as {middle:g}, taken as they are{hint}", Unit.UNKNOWN
-    return 1000.0, f"metres, stored as millimetres like depth cameras do{hint}", Unit.METERS
+    return 1000.0, f"meters, stored as millimeters like depth cameras do{hint}", Unit.METERS
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def guess_scale(values: Array, path: Path) -> tuple[float, str, Unit]:
 def write_depth(path: StrPath, depth: Array, scale: float | None = None) -> float:
     """Write depth [H, W] by suffix; return the scale that was stored (1 for floating-point files).
 
-    For 16-bit PNG, `scale` None takes the finest of 1000 (millimetres), 256 and 100 that holds the largest depth.
+    For 16-bit PNG, `scale` None takes the finest of 1000 (millimeters), 256 and 100 that holds the largest depth.
     0 and NaN mean "no depth" and are written as 0 there.
     """
     path = Path(path)

@@ -1,6 +1,6 @@
 """Spinning LiDAR: the simple scan of the evaluation, and the one for training that stands beside the camera.
 
-A sensor some centimetres from the camera sees past the edges of near objects. Drawn into the picture, those
+A sensor some centimeters from the camera sees past the edges of near objects. Drawn into the picture, those
 background points lie on the foreground. The training pattern makes them the way they come about: warp the depth map
 to the sensor, fill the holes that open, scan, project back.
 

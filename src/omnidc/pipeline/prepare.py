@@ -153,7 +153,7 @@ def as_sparse(sparse: Any, scale: float | None, stereo: Stereo | None = None) ->
     values = as_map(sparse, "The sparse depth")
     if stereo is not None:
         depth, invalid = clean_depth(stereo.depth(values / (scale or 1.0)), 1.0, "The sparse depth")
-        return DepthFile(depth, "metres, from disparities", scale or 1.0, Unit.METERS, invalid)
+        return DepthFile(depth, "meters, from disparities", scale or 1.0, Unit.METERS, invalid)
     depth, invalid = clean_depth(values, scale or 1.0, "The sparse depth")
     if scale is None:
         return DepthFile(depth, "an array, taken as it is", 1.0, Unit.UNKNOWN, invalid)

@@ -1,4 +1,4 @@
-"""A monocular prior from anywhere, fused with the points in the integrator. Nothing is learnt here.
+"""A monocular prior from anywhere, fused with the points in the integrator. Nothing is learned here.
 
 The prior, relative or metric, depth or disparity, is first fitted to the points (`alignment.best_line`). Its log
 gradients then enter one least-squares problem with the points and, where there is one, the result of a network:

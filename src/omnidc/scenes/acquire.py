@@ -40,7 +40,7 @@ def advice(root: Path | None, copyleft: bool) -> list[str]:
         else:
             state = "present" if root is not None and present(source, root) else "missing"
         lines.append(
-            f"{state:<38}{source.name:<22}{source.licence:<22}{source.brings} ({source.origin} {source.package})"
+            f"{state:<38}{source.name:<22}{source.license:<22}{source.brings} ({source.origin} {source.package})"
         )
     wanted = missing(root, copyleft)
     if wanted:

@@ -1,7 +1,7 @@
-"""The catalogue of asset packages: what each is, under which licence, which pictures and models it brings.
+"""The catalog of asset packages: what each is, under which license, which pictures and models it brings.
 
 An asset folder has one sub-folder per source (`setup` says how it is filled). Every source is optional; with none the
-worlds use synthesised pictures and procedural shapes only.
+worlds use synthesized pictures and procedural shapes only.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PICTURES = {".png", ".jpg", ".jpeg"}
 
 @dataclass(frozen=True)
 class Source:
-    """One package. `copyleft` sources are read only when asked for; `credit` is what attribution licences ask."""
+    """One package. `copyleft` sources are read only when asked for; `credit` is what attribution licenses ask."""
 
     name: str
     package: str
     origin: str  # "Debian", "PyPI", "npm" or "bpy"
-    licence: str
+    license: str
     brings: str
     copyleft: bool = False
     credit: str = ""
@@ -36,7 +36,7 @@ SOURCES: tuple[Source, ...] = (
         "Debian",
         "CC-BY-3.0",
         "135 models",
-        credit="the authors named in the catalogue, through Blend Swap",
+        credit="the authors named in the catalog, through Blend Swap",
     ),
     Source(
         "sh3d/KatorLegaz",
@@ -136,7 +136,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 
 LEAVES = "eztree/leaves/*.png"
 
-# kind: (categories, pattern the whole lower-case name must match); sizes come from the catalogue
+# kind: (categories, pattern the whole lower-case name must match); sizes come from the catalog
 KINDS: dict[str, tuple[str, str]] = {
     "chair": ("Living room", r"(oak |osaka |plastic |folding )?chair( with cushion)?"),
     "office chair": ("Office", r"armchair|chair|class seat"),
@@ -222,7 +222,7 @@ class Library:
     panoramas: tuple[Path, ...] = ()
     solids: tuple[Path, ...] = ()
 
-    def licences(self) -> list[dict[str, object]]:
+    def licenses(self) -> list[dict[str, object]]:
         """For the manifest: every source that may show up in a frame."""
         return [asdict(source) for source in self.sources]
 
@@ -252,8 +252,8 @@ def _usable(name: str) -> bool:
     return not re.search(r"lava|slime|door_doom|logo|_way_|water_|glass", name)
 
 
-def parse_catalogue(text: str) -> dict[int, dict[str, str]]:
-    """Entries of a Sweet Home 3D catalogue: `key#number=value` lines."""
+def parse_catalog(text: str) -> dict[int, dict[str, str]]:
+    """Entries of a Sweet Home 3D catalog: `key#number=value` lines."""
     entries: dict[int, dict[str, str]] = {}
     for line in text.splitlines():
         match = re.match(r"(\w+)#(\d+)=(.*)", line.strip())
@@ -263,11 +263,11 @@ def parse_catalogue(text: str) -> dict[int, dict[str, str]]:
 
 
 def _furniture(root: Path, library: str) -> list[Model]:
-    catalogue = root / library / "PluginFurnitureCatalog.properties"
-    if not catalogue.is_file():
+    catalog = root / library / "PluginFurnitureCatalog.properties"
+    if not catalog.is_file():
         return []
     models = []
-    for entry in parse_catalogue(catalogue.read_text(encoding="latin-1")).values():
+    for entry in parse_catalog(catalog.read_text(encoding="latin-1")).values():
         path = root / library / entry.get("model", "").lstrip("/")
         if path.suffix != ".obj" or not path.is_file() or path.stat().st_size > MAX_MODEL_BYTES:
             continue

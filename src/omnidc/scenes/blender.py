@@ -175,7 +175,7 @@ def to_blender(shape: Mesh) -> Any:
 
 
 def import_model(model: Model) -> Any:
-    """An OBJ as one mesh of its catalogue size, standing on z = 0; None when Blender cannot read it."""
+    """An OBJ as one mesh of its catalog size, standing on z = 0; None when Blender cannot read it."""
     before = set(bpy.data.objects)
     try:
         bpy.ops.wm.obj_import(

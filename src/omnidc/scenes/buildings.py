@@ -6,7 +6,7 @@ from omnidc.scenes.description import Material, Rng, Scene
 from omnidc.scenes.materials import Kit, dark_glass, glowing, plain, steel
 from omnidc.scenes.primitives import Box, boxes, mesh
 
-FOOTING = 3.0  # metres below ground, so that houses on slopes do not float
+FOOTING = 3.0  # meters below ground, so that houses on slopes do not float
 
 
 def facade(rng: Rng, length: float, height: float, depth: float) -> dict[str, list[Box]]:

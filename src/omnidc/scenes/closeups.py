@@ -1,4 +1,4 @@
-"""Hand-held close-ups: table tops, shelves and window sills, a hand's breadth to a metre away."""
+"""Hand-held close-ups: table tops, shelves and window sills, a hand's breadth to a meter away."""
 
 from __future__ import annotations
 

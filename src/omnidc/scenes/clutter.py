@@ -125,7 +125,7 @@ def ball(rng: Rng, kit: Kit) -> Piece:
 
 
 def small_thing(rng: Rng, kit: Kit, theme: str, largest: float) -> Piece:
-    """Anything of a theme of `THEMES` that is no larger than `largest` metres (procedural ones may be cut short)."""
+    """Anything of a theme of `THEMES` that is no larger than `largest` meters (procedural ones may be cut short)."""
     if rng.random() < 0.6:
         model = kit.model(rng, *THEMES[theme], widest=largest, highest=max(largest, 0.3))
         if model is not None:
@@ -203,7 +203,7 @@ def floor_cable(scene: Scene, rng: Rng, floor: Floor) -> None:
 
 
 def rug(scene: Scene, rng: Rng, kit: Kit, floor: Floor, x: float, y: float) -> None:
-    """A carpet of about a centimetre, unless it would reach into a wall."""
+    """A carpet of about a centimeter, unless it would reach into a wall."""
     width, depth = rng.uniform(0.8, 2.6, 2)
     material = kit.material(rng, "fabric" if rng.random() < 0.7 else "photo", tile=float(rng.uniform(0.4, 2)))
     spot = Footprint(x, y, float(width), float(depth), float(rng.choice([0, rng.uniform(0, 6.3)])))

@@ -1,6 +1,6 @@
 """What a scene is, without Blender: meshes, materials, lights and where the camera may stand.
 
-World axes: x right, y ahead, z up, metres. Yaw turns about z, counter-clockwise seen from above. Colors are linear.
+World axes: x right, y ahead, z up, meters. Yaw turns about z, counter-clockwise seen from above. Colors are linear.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of an asset package, scaled to its catalogue size (metres), standing on z = 0, centered in x and y.
+    """A model of an asset package, scaled to its catalog size (meters), standing on z = 0, centered in x and y.
 
     top: height on which small things can stand; 0 = none. elevation: where it hangs (a lamp, a wall cabinet).
     """
@@ -68,7 +68,7 @@ class Texture:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """A surface. `tile` is the side of one repetition of the texture in metres.
+    """A surface. `tile` is the side of one repetition of the texture in meters.
 
     blotch: strength of large stains that hide repetition; breakup: mix two rotated copies of the texture for that.
     cutout: the texture's alpha cuts leaves out of cards (needs uv). translucent: share of light that shines through.
@@ -120,7 +120,7 @@ class AreaLight:
 
 @dataclass(frozen=True)
 class PointLight:
-    """A bulb of `radius` metres."""
+    """A bulb of `radius` meters."""
 
     position: Vec3
     power: float
@@ -143,7 +143,7 @@ class Sun:
 class Sky:
     """What is behind everything: a panorama, or a computed atmosphere with clouds of noise.
 
-    haze: extinction per metre of the air between camera and things; 0 = clear.
+    haze: extinction per meter of the air between camera and things; 0 = clear.
     """
 
     strength: float = 1.0
@@ -174,7 +174,7 @@ class Viewpoint:
 class Scene:
     """Everything of one scene. `viewpoints` draws one candidate view; `camera` decides whether it is taken.
 
-    nearest: views with anything nearer than this (metres) at their test rays are refused.
+    nearest: views with anything nearer than this (meters) at their test rays are refused.
     key: median brightness a developed picture aims at; nights stay dark.
     """
 

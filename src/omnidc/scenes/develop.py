@@ -13,8 +13,8 @@ SHOULDER = 0.75
 
 def add_haze(
     light: Array,  # [H, W, 3], linear
-    depth: Array,  # [H, W], metres, 0 = sky
-    extinction: float,  # per metre
+    depth: Array,  # [H, W], meters, 0 = sky
+    extinction: float,  # per meter
     air: float | None = None,  # luminance of the air; None = from this picture
 ) -> Array:
     """Koschmieder: what is seen at distance d is e^(−βd) of its light, the rest is air."""

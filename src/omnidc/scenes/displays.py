@@ -28,7 +28,7 @@ _FACING = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])  # up (z) becomes out of 
 
 
 def wrinkled(rng: Rng, width: float, depth: float, lift: float) -> tuple[Floats, Floats, Floats]:
-    """xs, ys and heights of a sheet that was thrown down: hills and creases up to `lift` metres high."""
+    """xs, ys and heights of a sheet that was thrown down: hills and creases up to `lift` meters high."""
     n = 96
     hills, creases = fractal_noise(rng, n, rng.uniform(1.6, 2.4)), fractal_noise(rng, n, 1.5)
     heights = lift * (0.75 * hills + 0.25 * np.abs(2 * creases - 1))

@@ -1,6 +1,6 @@
 """Pieces that stand on a floor: built from boxes and tubes, or taken from the asset library.
 
-A piece's front is −y and its back +y, as in the asset catalogue.
+A piece's front is −y and its back +y, as in the asset catalog.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Piece:
 
 
 def from_model(model: Model) -> Piece:
-    """A piece of the library; its top is a shelf when the catalogue says so and it is no seat."""
+    """A piece of the library; its top is a shelf when the catalog says so and it is no seat."""
     shelves = []
     if 0.3 < model.top < 1.3 and model.width > 0.3 and model.depth > 0.25 and not SEATS.search(model.name):
         shelves = [Shelf(0, 0, model.top, model.width * 0.85, model.depth * 0.8)]

@@ -244,9 +244,9 @@ def check_bpy() -> None:
 
 
 def describe_assets(settings: Settings) -> list[dict[str, object]]:
-    """The sources and licences that a run may use; Blender's own skies are always among them."""
+    """The sources and licenses that a run may use; Blender's own skies are always among them."""
     path = settings.assets_path
     if path is not None and not path.is_dir():
         raise FileError(f"{path} is no folder of assets; `omnidc scenes setup` says how to fill one.")
-    own: dict[str, object] = {"name": "bpy", "package": "bpy", "origin": "bpy", "licence": "CC0-1.0"}
-    return [{**own, "brings": "8 panoramas"}, *open_library(path, settings.copyleft).licences()]
+    own: dict[str, object] = {"name": "bpy", "package": "bpy", "origin": "bpy", "license": "CC0-1.0"}
+    return [{**own, "brings": "8 panoramas"}, *open_library(path, settings.copyleft).licenses()]

@@ -1,4 +1,4 @@
-"""What a folder of rendered shards is: settings, progress, versions and licences. Without bpy."""
+"""What a folder of rendered shards is: settings, progress, versions and licenses. Without bpy."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Manifest:
         record = {
             "settings": self.settings.to_json(),
             "versions": self.versions,
-            "licences": self.sources,
+            "licenses": self.sources,
             "shards": {str(number): about for number, about in sorted(self.shards.items())},
         }
         with atomic_path(Path(self.settings.folder) / MANIFEST) as path:
@@ -130,4 +130,4 @@ def load_manifest(settings: Settings) -> Manifest | None:
         raise ConfigError(
             f"{settings.folder} was rendered with other assets: use the same to go on, or another folder."
         )
-    return Manifest(settings, record.get("versions", {}), record.get("licences", []), shards)
+    return Manifest(settings, record.get("versions", {}), record.get("licenses", record.get("licences", [])), shards)

@@ -12,10 +12,10 @@ from omnidc.scenes.description import Color, Material, Mesh, Model, Rng, Texture
 from omnidc.scenes.objfile import read_obj, standing
 from omnidc.scenes.textures import synthesise
 
-# how often a role wears a synthesised picture although photographs are there: photographs are few and would be learnt
+# how often a role wears a synthesized picture although photographs are there: photographs are few and would be learned
 SYNTHETIC_SHARE = {"wall": 0.6, "ceiling": 0.6, "fabric": 0.85, "print": 0.8, "photo": 0.4, "facade": 0.4, "floor": 0.4}
 DEFAULT_SYNTHETIC_SHARE = 0.25
-# metres per repetition: bounds of what such surfaces measure in life
+# meters per repetition: bounds of what such surfaces measure in life
 TILES = {
     "wall": (0.8, 2.5),
     "ceiling": (0.8, 2.5),
@@ -108,7 +108,7 @@ class Kit:
         self.library = library
 
     def texture(self, rng: Rng, role: str) -> Texture:
-        """A photograph of the role, or a synthesised picture."""
+        """A photograph of the role, or a synthesized picture."""
         files = self.library.pictures.get(role, ())
         share = SYNTHETIC_SHARE.get(role, DEFAULT_SYNTHETIC_SHARE)
         if not files or rng.random() < share:
@@ -167,7 +167,7 @@ class Kit:
         return found[int(rng.integers(len(found)))] if found else None
 
     def solid(self, rng: Rng, size: float) -> Mesh | None:
-        """One of the random solid shapes, `size` metres long; None without that package."""
+        """One of the random solid shapes, `size` meters long; None without that package."""
         if not self.library.solids:
             return None
         return standing(read_obj(self.library.solids[int(rng.integers(len(self.library.solids)))]), size)

@@ -12,7 +12,7 @@ from omnidc.scenes.description import Rng, Scene
 
 FIELD_OF_VIEW = 65.0  # degrees across the larger side: one lens for the whole scene, without cuts
 ANCHORS = 12  # candidates for the view that the others stand around
-CLEARANCE = 0.15  # metres between an eye and the first surface on the line from the anchor's eye
+CLEARANCE = 0.15  # meters between an eye and the first surface on the line from the anchor's eye
 MIN_BASELINE = 0.06  # least distance between two eyes, of the anchor's median depth
 TRIES = 150  # candidates for each view that is wanted
 DOWN_SHARE, FORWARD_SHARE = 0.35, 0.5  # extent of the eyes' box downwards and forwards, of its extent sideways

@@ -33,7 +33,7 @@ def read_obj(path: Path) -> Mesh:
 
 
 def standing(shape: Mesh, size: float) -> Mesh:
-    """The mesh scaled to `size` metres along its longest side, standing on z = 0, centered in x and y."""
+    """The mesh scaled to `size` meters along its longest side, standing on z = 0, centered in x and y."""
     low, high = shape.bounds
     center = np.array([(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, low[2]])
     scale = size / max(float((high - low).max()), 1e-9)

@@ -28,7 +28,7 @@ MAX_BYTES = 1_500_000  # shapes are read in Python here
 
 
 def random_shape(rng: Rng, kit: Kit, size: float) -> Mesh:
-    """A box, ball, tube, cone, ring, stone, vessel, table frame or solid of about `size` metres."""
+    """A box, ball, tube, cone, ring, stone, vessel, table frame or solid of about `size` meters."""
     kind = rng.integers(9)
     sides = rng.uniform(0.3, 1, 3) * size
     if kind == 0:

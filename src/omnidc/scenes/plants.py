@@ -17,7 +17,7 @@ MAX_LEAVES = 9000
 
 @dataclass(frozen=True)
 class Plant:
-    """Meshes and their surfaces, rooted at the origin; `height` in metres."""
+    """Meshes and their surfaces, rooted at the origin; `height` in meters."""
 
     parts: tuple[tuple[Mesh, Material], ...]
     height: float

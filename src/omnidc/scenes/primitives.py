@@ -83,7 +83,7 @@ def box(width: float, depth: float, height: float) -> Mesh:
 
 
 def chamfered_box(width: float, depth: float, height: float, bevel: float) -> Mesh:
-    """A box whose edges are cut by `bevel` metres: edges catch light, as on real things."""
+    """A box whose edges are cut by `bevel` meters: edges catch light, as on real things."""
     half = np.array([width, depth, height]) / 2
     bevel = min(bevel, 0.49 * float(half.min()) * 2)
     vertices = []
@@ -189,7 +189,7 @@ def sphere(radius: float, rings: int = 12, sides: int = 20) -> Mesh:
 
 
 def rock(rng: Rng, rings: int = 16, sides: int = 24, roughness: float = 0.25) -> Mesh:
-    """A boulder of about one metre across, centered on the origin: a ball shaped by waves of several lengths."""
+    """A boulder of about one meter across, centered on the origin: a ball shaped by waves of several lengths."""
     ball = sphere(0.5, rings, sides)
     points = ball.vertices - np.array([0, 0, 0.5], dtype=np.float32)
     swell = np.zeros(len(points))
@@ -230,7 +230,7 @@ def diamonds(
 
 
 def folded_sheet(width: float, height: float, depth: float, folds: float, rng: Rng) -> Mesh:
-    """A curtain that hangs from z = `height` to 0, centered in x, its folds `depth` metres deep."""
+    """A curtain that hangs from z = `height` to 0, centered in x, its folds `depth` meters deep."""
     xs = np.linspace(-width / 2, width / 2, 48)
     zs = np.linspace(0, height, 5)
     phase = rng.uniform(0, 6.3)
@@ -244,7 +244,7 @@ def folded_sheet(width: float, height: float, depth: float, folds: float, rng: R
 
 
 def hanging(start: npt.ArrayLike, end: npt.ArrayLike, sag: float, points: int = 12) -> npt.NDArray[np.float64]:
-    """Path [points, 3] of a wire that sags by `sag` metres in its middle (a parabola)."""
+    """Path [points, 3] of a wire that sags by `sag` meters in its middle (a parabola)."""
     t = np.linspace(0, 1, points)[:, None]
     path = (1 - t) * np.asarray(start, dtype=np.float64) + t * np.asarray(end, dtype=np.float64)
     path[:, 2] -= sag * 4 * (t * (1 - t))[:, 0]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from omnidc.scenes.camera import View
 from omnidc.scenes.description import Array
 
-FAR = 3000.0  # metres; what is farther is sky
+FAR = 3000.0  # meters; what is farther is sky
 _TO_BLENDER = np.diag([1.0, -1.0, -1.0])  # OpenCV camera axes to Blender's
 
 

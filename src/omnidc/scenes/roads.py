@@ -42,7 +42,7 @@ class Road:
         return float(-np.arctan(a * k * np.cos(k * y + phase)))
 
     def at(self, aside: float, y: float, lift: float = 0.0) -> tuple[float, float, float]:
-        """A point `aside` metres right of the center line."""
+        """A point `aside` meters right of the center line."""
         turn = self.heading(y)
         px, py = float(self.center(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
         return float(px), float(py), float(self.height(py)) + lift

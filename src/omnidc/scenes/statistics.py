@@ -17,7 +17,7 @@ from omnidc.geometry.surface import depth_edges
 from omnidc.scenes.camera import spread
 
 WIDTH = 320  # all pictures are compared at this width
-BINS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, np.inf)  # metres
+BINS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, np.inf)  # meters
 EDGE_REACH = 2  # pixels
 BARE_WINDOW, BARE_DEVIATION = 7, 3.0  # pixels; gray levels out of 255
 SHALLOW = 0.5  # relief below which a frame is shallow
@@ -104,7 +104,7 @@ def summarize(figures: Sequence[Figures]) -> Figures:
 
 
 def real_frames(folder: Path) -> Iterable[Frame]:
-    """Frames of a folder of .npz with `rgb` and `depth` (z-depth, metres, 0 = unknown)."""
+    """Frames of a folder of .npz with `rgb` and `depth` (z-depth, meters, 0 = unknown)."""
     files = sorted(folder.glob("*.npz"))
     if not files:
         raise FileError(f"No .npz with rgb and depth in {folder}.")

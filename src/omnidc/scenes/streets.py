@@ -21,7 +21,7 @@ from omnidc.scenes.verges import lay_verges
 
 
 def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
-    """Ground, carriageway, kerbs and markings."""
+    """Ground, carriageway, curbs and markings."""
     n = 121
     far = np.sign(np.linspace(-1, 1, n)) * np.abs(np.linspace(-1, 1, n)) ** 2 * 450
     heights = np.broadcast_to(road.height(far)[:, None], (n, n)) - 0.06
@@ -30,15 +30,15 @@ def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
     half, reach = road.width / 2, road.length
     scene.add(mesh(*band(road.strip(-half, half, 0.0, -reach, reach))), kit.material(rng, "road"))
     if not country:
-        kerb = 0.13
+        curb = 0.13
         strips = []
         for s in (-1, 1):
             inner, outer = s * half, s * (half + road.pavement)
             left, right = min(inner, outer), max(inner, outer)
-            strips.append(road.strip(left, right, kerb, -reach, reach))
+            strips.append(road.strip(left, right, curb, -reach, reach))
             edge = road.strip(inner, inner, 0, -reach, reach)
             face = [
-                np.array([a[0] + [0, 0, kerb], a[0]]) if s > 0 else np.array([a[0], a[0] + [0, 0, kerb]]) for a in edge
+                np.array([a[0] + [0, 0, curb], a[0]]) if s > 0 else np.array([a[0], a[0] + [0, 0, curb]]) for a in edge
             ]
             strips.append(face)
         scene.add(merge([mesh(*band(strip)) for strip in strips]), kit.material(rng, "pavement"))

@@ -15,7 +15,7 @@ from omnidc.scenes.primitives import boxes, cylinder, merge, mesh, transformed
 from omnidc.scenes.roads import Road, band
 
 STRIPS = ("grass", "soil", "pavement", "road", "rock")
-GAUGE, SLEEPER = 1.435, 2.4  # metres
+GAUGE, SLEEPER = 1.435, 2.4  # meters
 
 
 def lay_verges(scene: Scene, rng: Rng, kit: Kit, road: Road, edge: float, country: bool) -> None:

@@ -15,7 +15,7 @@ from omnidc.io.images import find_images, read_photograph
 from omnidc.io.pointcloud import read_cloud
 from omnidc.sensors.photo import take_photo
 
-UNIT_REASON = "metres, as scans are"
+UNIT_REASON = "meters, as scans are"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class LidarOptions:
 
     columns: int | None = None  # of a .bin; None = KITTI's 4
     occlusion_window: int | None = None  # hidden-point window; None = from the density, 0 = keep all
-    max_input_depth: float | None = None  # metres
+    max_input_depth: float | None = None  # meters
     masks: Path | None = None  # folder of masks, by COLMAP's names
     ignore_exif: bool = False  # take photographs as stored
 

@@ -1,6 +1,6 @@
 """ROS bags, version 1 and 2, without ROS: image + PointCloud2 (or depth image) + CameraInfo + tf_static.
 
-Messages are paired by their header stamps. Depth goes back as 32FC1 images in metres (REP 118), with a CameraInfo.
+Messages are paired by their header stamps. Depth goes back as 32FC1 images in meters (REP 118), with a CameraInfo.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def bag_source(path: Path, options: BagOptions | None = None) -> BagFrames:
             options,
         )
     notes = [
-        f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.max_time_diff:g} s; depth in metres"
+        f"{len(pairs)} pairs of {image_topic} and {points_topic} within {options.max_time_diff:g} s; depth in meters"
     ]
     if len(pairs) < len(pictures):
         lone = len(pictures) - len(pairs)
@@ -310,7 +310,7 @@ def _bag_frame(
         name=name,
         timestamp=image_at[1].stamp,
         source=f"{name}.png",
-        unit_reason="metres, by REP 118",
+        unit_reason="meters, by REP 118",
         warnings=(*point_warnings(sparse), *photo.warnings),
         returns=count.in_image,
         notes=(count.summary(), f"scan {gap:+.3f} s from the image", *photo.notes),
@@ -329,10 +329,10 @@ def _bag_errors() -> Iterator[None]:
 
 def write_depth_bag(
     path: Path,  # ends in .bag for ROS 1; otherwise the folder of a ROS 2 bag
-    frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in metres (0 = none), K, frame_id
+    frames: Iterable[tuple[float, Map, Array, str]],  # stamp in seconds, depth [H, W] in meters (0 = none), K, frame_id
     topic: str = "/omnidc/depth",
 ) -> int:
-    """Write depth images (32FC1, metres; 0 becomes NaN) and their CameraInfo as a new bag; return how many."""
+    """Write depth images (32FC1, meters; 0 becomes NaN) and their CameraInfo as a new bag; return how many."""
     try:
         from rosbags.rosbag1 import Writer as Writer1
         from rosbags.rosbag2 import Writer as Writer2

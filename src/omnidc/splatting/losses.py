@@ -91,7 +91,7 @@ def uncertainty_weights(
 def depth_loss(depth: Tensor, target: DepthTarget, unit: float) -> Tensor:
     """Mean of w · log(1 + |D − D*| / unit), each axis weighted by the picture's edges (DN-Splatter eq. 7).
 
-    depth: [H, W], expected depth of the render. unit: length that counts as one; DN-Splatter's is a metre.
+    depth: [H, W], expected depth of the render. unit: length that counts as one; DN-Splatter's is a meter.
     """
     error = torch.log1p((depth - target.depth).abs() / unit) * target.weight
     if target.edges is None:

@@ -34,7 +34,7 @@ class TrainOptions:
     steps: int = 2000
     seed: int = 0
     sh_degree: int = 1  # few views do not determine more
-    depth_weight: float = 0.1  # 0 = no depth loss; the paper's is 0.2 with `depth_unit` = 1 metre
+    depth_weight: float = 0.1  # 0 = no depth loss; the paper's is 0.2 with `depth_unit` = 1 meter
     depth_unit: float | None = None  # length that counts as one in the depth loss; None = median depth of the views
     edge_aware: bool = True  # False for depth at isolated points
     use_uncertainty: bool = False  # weights 1/b

@@ -14,8 +14,8 @@ class Batch:
     """Samples of one size. A single sample is a batch of one."""
 
     image: Tensor  # uint8 [B, 3, H, W], RGB
-    sparse: Tensor  # [B, 1, H, W], metres, 0 = no measurement
-    gt_depth: Tensor  # [B, 1, H, W], metres, 0 = unknown
+    sparse: Tensor  # [B, 1, H, W], meters, 0 = no measurement
+    gt_depth: Tensor  # [B, 1, H, W], meters, 0 = unknown
     outlier_mask: Tensor  # bool [B, 1, H, W], measurements that the simulated sensor got wrong
     sky: Tensor  # bool [B, 1, H, W]; where it is False and gt_depth is 0, neither is known
     names: tuple[str, ...] = ()  # of the frames

@@ -313,7 +313,7 @@ def input_confidence(
 
 
 def relative_weight(
-    guess: Tensor,  # [B, 1, h, w], log depth as interpolated before anything was learnt
+    guess: Tensor,  # [B, 1, h, w], log depth as interpolated before anything was learned
     gt_depth: Tensor,  # [B, 1, H, W], same unit, 0 = unknown
     floor: float,
 ) -> Tensor:

@@ -31,7 +31,7 @@ def format_duration(seconds: float) -> str:
 def progress(
     config: ScheduleConfig,
     *,
-    step: int,  # optimiser steps done
+    step: int,  # optimizer steps done
     epoch: float,  # epochs done, with the fraction of the current one
     elapsed: float,  # seconds of training so far, over all resumptions
     reserve: float = 0.0,  # seconds of the budget that ending the run will take

@@ -46,7 +46,7 @@ class Options(BaseModel):
     ray_depth: Annotated[bool, Field(description="Depth is distance along the ray, not along the axis.")] = False
     resize_sparse: Annotated[bool, Field(description="Move the points when only the resolution differs.")] = False
     far: Annotated[Positive | None, Field(description="Largest depth in the result.")] = None
-    unit: Annotated[Literal["m"] | None, Field(description='"m" says that the numbers are metres.')] = None
+    unit: Annotated[Literal["m"] | None, Field(description='"m" says that the numbers are meters.')] = None
 
     @field_validator("intrinsics", mode="before")
     @classmethod

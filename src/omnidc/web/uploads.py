@@ -138,8 +138,8 @@ class UploadReader:
         if points:
             given = replace(given, unit_reason="points, taken as they are")
         if unit == "m" and given.unit != Unit.METERS and given.measurements().any():
-            kept = tuple(text for text in given.warnings if "looks like millimetres" not in text)
-            given = replace(given, unit=Unit.METERS, unit_reason="metres, as the request says", warnings=kept)
+            kept = tuple(text for text in given.warnings if "looks like millimeters" not in text)
+            given = replace(given, unit=Unit.METERS, unit_reason="meters, as the request says", warnings=kept)
         return given
 
     def _decode(self, task: str, upload: Upload, label: str, timeout: float, **options: Any) -> Answer:

@@ -3,7 +3,7 @@
 A row of a file is one method on one sparse input of one table: `table` is the paper's number of it (a letter in the
 appendix) or the name of a newer system, whose own table has other sparse inputs; `trained` is the data set of that
 input where the method was trained on it, `note` what a reader should know.
-Units are metres, 1 / metre and seconds, whatever the source prints. `read_table` is the only reader.
+Units are meters, 1 / meter and seconds, whatever the source prints. `read_table` is the only reader.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TEXTS = ("table", "method", "trained", "pattern", "note")
 REFERENCES = ("OMNI-DC v1.0", "OMNI-DC v1.1")
 
 BASELINE_RULES = (
-    "How the paper runs its baselines: Depth Pro predicts metres and is not aligned; Depth Anything v2 is fitted to "
+    "How the paper runs its baselines: Depth Pro predicts meters and is not aligned; Depth Anything v2 is fitted to "
     "the points by scale and shift in disparity, Marigold in depth, by least squares; BP-Net, Depth Prompting and "
     "OGNI-DC use their NYUv2 checkpoint indoors and their KITTI checkpoint outdoors; DFU uses its KITTI checkpoint "
     "everywhere; G2-MonoDepth divides by 20 indoors and by 100 outdoors."

@@ -18,7 +18,7 @@ from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, dep
 def _bop_camera(entry: dict[str, Any], path: Path) -> tuple[Rig, Array | None]:
     try:
         K = intrinsics_matrix(entry["cam_K"], f"cam_K in {path}")
-        # BOP's depth_scale takes stored numbers to millimetres.
+        # BOP's depth_scale takes stored numbers to millimeters.
         rig = Rig(color=Calibration(K), depth_scale=1000.0 / float(entry.get("depth_scale", 1.0)))
         pose = None
         if "cam_R_w2c" in entry and "cam_t_w2c" in entry:

@@ -27,9 +27,9 @@ class RgbdOptions:
     """What the user may choose for any layout."""
 
     min_confidence: int = 2  # of ARKit's 0, 1, 2
-    max_input_depth: float | None = None  # metres
+    max_input_depth: float | None = None  # meters
     keep_flying_pixels: bool = False  # keep flying pixels
-    depth_scale: float | None = None  # stored numbers per metre; None = the layout's own
+    depth_scale: float | None = None  # stored numbers per meter; None = the layout's own
     max_time_diff: float = 0.02  # seconds between color and depth (TUM)
     masks: Path | None = None  # folder of masks, by COLMAP's names
     ignore_exif: bool = False  # take photographs as stored
@@ -100,7 +100,7 @@ def _load_record(record: RgbdRecord, options: RgbdOptions) -> Frame:
         notes.append(f"{flying} flying pixels and speckles dropped")
     why = file.note
     if options.depth_scale is None and rig.depth_scale is not None:
-        why = f"metres, stored × {rig.depth_scale:g} as the recording's layout or calibration says"
+        why = f"meters, stored × {rig.depth_scale:g} as the recording's layout or calibration says"
     if rig.depth is not None:
         if photo.K is None:
             raise InputError(f"{record.name}: depth can only be moved to color when the color intrinsics are known.")
