@@ -34,6 +34,11 @@ def parameters(method: str) -> int:
         return 0
 
 
+def name(score: str) -> str:
+    """The name of a score, without the arrow that says which way is better."""
+    return label(score).rpartition(" ")[0]
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
@@ -62,13 +67,15 @@ def main(arguments: list[str] | None = None) -> None:
     for score in errors:
         values = [mean["scores"][score] for mean in means]
         title = f"{content['protocol']}, {options.pattern}"
-        panel = Panel(title, f"{options.time} per image", score, limits, (0.0, 1.15 * max(values)), log_x=True)
+        panel = Panel(
+            title, f"{name(options.time)} per image", name(score), limits, (0, 1.15 * max(values)), log_x=True
+        )
         for index, (mean, time, value, count) in enumerate(zip(means, times, values, counts, strict=True)):
             radius = 3 + 1.5 * math.sqrt(count / 1e6)
             panel.point(time, value, radius, COLORS[index % len(COLORS)], mean["method"])
         panels.append(panel)
     write(options.out, panels)
-    print(f"| method | parameters, M | {options.time} | {' | '.join(map(label, errors))} |")
+    print(f"| method | parameters, M | {name(options.time)} | {' | '.join(map(label, errors))} |")
     print("|---|" + "---:|" * (2 + len(errors)))
     for mean, time, count in zip(means, times, counts, strict=True):
         cells = " | ".join(number(mean["scores"][score], score) for score in errors)

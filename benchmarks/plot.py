@@ -12,7 +12,8 @@ from omnidc.io.files import atomic_path
 
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 34, 44
-COLORS = ("#3366aa", "#cc5533", "#338855", "#885599", "#998822", "#555555")
+LETTER, LINE = 6.6, 11.0  # width of a letter and height of a line of small text, in pixels
+COLORS = ("#3366aa", "#cc5533", "#338855", "#885599", "#998822", "#555555", "#2299aa", "#bb3377", "#000000")
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Panel:
     log_y: bool = False
     x_ticks: Sequence[float] = ()  # empty: round numbers
     parts: list[str] = field(default_factory=list)
+    points: list[tuple[float, float, float, str, str]] = field(default_factory=list)  # x, y, radius, color, name
 
     def _place(self, value: float, limits: tuple[float, float], log: bool) -> float:
         f: Callable[[float], float] = math.log if log else float
@@ -53,8 +55,31 @@ class Panel:
     def point(self, x: float, y: float, radius: float, color: str, text: str = "") -> None:
         px, py = self.at(x, y)
         self.parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="{radius:.1f}" fill="{color}" fill-opacity="0.6"/>')
-        if text:
-            self.parts.append(f'<text x="{px + radius + 3:.1f}" y="{py + 4:.1f}" class="s">{escape(text)}</text>')
+        self.points.append((px, py, radius, color, text))
+
+    def _texts(self) -> list[str]:
+        """The names of the points, in their colors, where they hide neither a point nor each other if possible."""
+        taken = [(x - r, y - r, x + r, y + r) for x, y, r, _, _ in self.points]
+        parts = []
+        for x, y, radius, color, text in self.points:
+            width = LETTER * len(text)
+            right, left, middle = x + radius + 3, x - radius - 3 - width, x - width / 2
+            beside = [(right, y + 4), (left, y + 4)]
+            around = [(middle, y + step) for step in (-radius - 4, radius + LINE + 2, -radius - 16, radius + LINE + 14)]
+
+            def box(place: tuple[float, float], width: float = width) -> tuple[float, float, float, float]:
+                return place[0], place[1] - LINE + 2, place[0] + width, place[1] + 1
+
+            def is_free(place: tuple[float, float]) -> bool:
+                x0, y0, x1, y1 = box(place)
+                inside = x0 > LEFT and x1 < WIDTH - RIGHT and y0 > TOP and y1 < HEIGHT - BOTTOM
+                return inside and not any(x0 < b[2] and b[0] < x1 and y0 < b[3] and b[1] < y1 for b in taken)
+
+            place = next(filter(is_free, [*beside, *around]), beside[0])
+            taken.append(box(place))
+            style = f'class="s" style="fill:{color}"'
+            parts.append(f'<text x="{place[0]:.1f}" y="{place[1]:.1f}" {style}>{escape(text)}</text>')
+        return parts
 
     def label(self, x: float, y: float, text: str, color: str) -> None:
         """Write the name of a line beside one of its points."""
@@ -77,7 +102,7 @@ class Panel:
             f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle" class="s">{escape(self.x_label)}</text>'
         )
         marks.append(f'<text x="14" y="{TOP - 12}" class="s">{escape(self.y_label)}</text>')
-        return "".join([*marks, *self.parts])
+        return "".join([*marks, *self.parts, *self._texts()])
 
 
 def _ticks(limits: tuple[float, float], log: bool) -> list[float]:

@@ -8,7 +8,7 @@ Without a PAGE all pages with tables are written. A table stands between `<!-- t
     scores    patterns down, methods across, one table per score     scores=rel,rmse methods=linear,compact
     method    patterns down, scores across, for one method           method=compact scores=rel,rmse,boundary_f1
     groups    groups of frames down, methods across                  scores=rel methods=linear,compact
-    shipped   a model beside linear interpolation and the best of the baselines      method=compact
+    shipped   a model beside linear interpolation and the best of the baselines      method=compact scores=rel,rmse
     gain      one sentence: by how much a model's REL is lower than linear interpolation's     method=compact
     nopoints  one sentence, from what benchmarks/no_points.py wrote
     curves    what benchmarks/curves.py wrote
@@ -84,31 +84,23 @@ def means_of(content: Any, score: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def shipped_table(content: Any, model: str) -> list[Table]:
-    """REL, edge REL and coverage of a model, beside linear interpolation and the best baseline of each pattern."""
-    header = ["pattern", "n"]
-    columns: list[dict[str, list[str]]] = []
-    for score in ("rel", "edge_rel"):
-        name = label(score).split(" ↓")[0]
+def shipped_table(content: Any, model: str, scores: Sequence[str]) -> list[Table]:
+    """Scores of a model, beside linear interpolation and the best baseline of each pattern; coverage beside REL."""
+    patterns = means_of(content, "rel")
+    header, columns = ["pattern", "n"], [[p, counts(content["means"], "pattern", p)] for p in patterns]
+    for score in scores:
+        name, _, direction = label(score).rpartition(" ")
+        best_of = max if direction == "↑" else min
         header += [f"{name} {model}", f"{name} linear", "best baseline"]
-        column = {}
-        for pattern, methods in means_of(content, score).items():
-            best = min((value, method) for method, value in methods.items() if method in BASELINES)
-            own = [number(methods[model], score), number(methods["linear"], score)]
-            column[pattern] = [*own, f"{number(best[0], score)} {best[1]}"]
-        columns.append(column)
-    inside = means_of(content, "coverage_95")
-    rows = [
-        [
-            p,
-            counts(content["means"], "pattern", p),
-            *columns[0][p],
-            *columns[1][p],
-            number(inside[p][model], "coverage"),
-        ]
-        for p in columns[0]
-    ]
-    return [Table("", [*header, "inside 95 %"], rows)]
+        for row in columns:
+            methods = means_of(content, score)[row[0]]
+            best, method = best_of((value, method) for method, value in methods.items() if method in BASELINES)
+            row += [number(methods[model], score), number(methods["linear"], score), f"{number(best, score)} {method}"]
+        if score == "rel":
+            header.append("inside 95 %")
+            for row in columns:
+                row.append(number(means_of(content, "coverage_95")[row[0]][model], "coverage"))
+    return [Table("", header, columns)]
 
 
 def gain_sentence(content: Any, model: str) -> str:
@@ -198,7 +190,7 @@ def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
     if kind == "method":
         found = method_table(content, options)
     elif kind == "shipped":
-        found = shipped_table(content, options["method"])
+        found = shipped_table(content, options["method"], options["scores"].split(","))
     elif kind == "curves":
         found = curves_table(content)
     elif kind == "cells":

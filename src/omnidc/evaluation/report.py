@@ -198,13 +198,17 @@ def write_csv(results: Results, path: Path) -> None:
 
 
 def write_json(results: Results, path: Path) -> None:
-    """The means that tables show, by method and pattern, with the rules they were computed by."""
+    """The means that tables show, by method and pattern, with the rules they were computed by; a line for each."""
+
+    def rounded(scores: dict[str, float]) -> dict[str, float]:
+        return {name: float(f"{value:.6g}") for name, value in scores.items() if name in LABELS}
+
     means = [
         {
             "method": method,
             "pattern": pattern or "ALL",
             "n": len(results.select(method, pattern)),
-            "scores": {name: value for name, value in results.mean(method, pattern).items() if name in LABELS},
+            "scores": rounded(results.mean(method, pattern)),
         }
         for method in results.methods
         for pattern in table_rows(results)
@@ -214,21 +218,23 @@ def write_json(results: Results, path: Path) -> None:
             "method": method,
             "group": group,
             "n": len(results.select(method, group=group)),
-            "scores": results.mean(method, group=group),
+            "scores": rounded(results.mean(method, group=group)),
         }
         for method in results.methods
         for group in results.groups
     ]
-    content = {
+    head = {
         "protocol": results.protocol.name,
         "title": results.protocol.title,
         "rules": results.protocol.rules,
         "omnidc": __version__,
-        "means": means,
-        "groups": groups,
     }
+    parts = [f' "{key}": {json.dumps(value, ensure_ascii=False)}' for key, value in head.items()]
+    for key, rows in (("means", means), ("groups", groups)):
+        lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows)
+        parts.append(f' "{key}": [\n{lines}\n ]')
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
 def write_markdown(results: Results, path: Path) -> None:
