@@ -17,7 +17,7 @@ from pathlib import Path
 
 from omnidc.errors import OmnidcError
 from omnidc.evaluation.baselines import BASELINES
-from omnidc.evaluation.report import label, number
+from omnidc.evaluation.report import LABELS, label, number
 from omnidc.network.checkpoint import load_network
 from plot import COLORS, Panel, write
 
@@ -32,11 +32,6 @@ def parameters(method: str) -> int:
         return sum(p.numel() for p in load_network(method).parameters())
     except OmnidcError:
         return 0
-
-
-def name(score: str) -> str:
-    """The name of a score, without the arrow that says which way is better."""
-    return label(score).rpartition(" ")[0]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -68,14 +63,14 @@ def main(arguments: list[str] | None = None) -> None:
         values = [mean["scores"][score] for mean in means]
         title = f"{content['protocol']}, {options.pattern}"
         panel = Panel(
-            title, f"{name(options.time)} per image", name(score), limits, (0, 1.15 * max(values)), log_x=True
+            title, f"{LABELS[options.time][0]} per image", LABELS[score][0], limits, (0, 1.15 * max(values)), log_x=True
         )
         for index, (mean, time, value, count) in enumerate(zip(means, times, values, counts, strict=True)):
             radius = 3 + 1.5 * math.sqrt(count / 1e6)
             panel.point(time, value, radius, COLORS[index % len(COLORS)], mean["method"])
         panels.append(panel)
     write(options.out, panels)
-    print(f"| method | parameters, M | {name(options.time)} | {' | '.join(map(label, errors))} |")
+    print(f"| method | parameters, M | {LABELS[options.time][0]} | {' | '.join(map(label, errors))} |")
     print("|---|" + "---:|" * (2 + len(errors)))
     for mean, time, count in zip(means, times, counts, strict=True):
         cells = " | ".join(number(mean["scores"][score], score) for score in errors)

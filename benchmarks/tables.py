@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidc.evaluation.baselines import BASELINES
-from omnidc.evaluation.report import Table, label, number, to_markdown
+from omnidc.evaluation.report import LABELS, Table, label, number, to_markdown
 from omnidc.io.files import atomic_path
 from prior import table as prior_table
 
@@ -87,20 +87,22 @@ def means_of(content: Any, score: str) -> dict[str, dict[str, float]]:
 def shipped_table(content: Any, model: str, scores: Sequence[str]) -> list[Table]:
     """Scores of a model, beside linear interpolation and the best baseline of each pattern; coverage beside REL."""
     patterns = means_of(content, "rel")
-    header, columns = ["pattern", "n"], [[p, counts(content["means"], "pattern", p)] for p in patterns]
+    header, rows = ["pattern", "n"], [[p, counts(content["means"], "pattern", p)] for p in patterns]
+    inside = means_of(content, "coverage_95")
     for score in scores:
-        name, _, direction = label(score).rpartition(" ")
+        name, direction = LABELS[score]
+        means = means_of(content, score)
         best_of = max if direction == "↑" else min
         header += [f"{name} {model}", f"{name} linear", "best baseline"]
-        for row in columns:
-            methods = means_of(content, score)[row[0]]
+        for row in rows:
+            methods = means[row[0]]
             best, method = best_of((value, method) for method, value in methods.items() if method in BASELINES)
             row += [number(methods[model], score), number(methods["linear"], score), f"{number(best, score)} {method}"]
         if score == "rel":
             header.append("inside 95 %")
-            for row in columns:
-                row.append(number(means_of(content, "coverage_95")[row[0]][model], "coverage"))
-    return [Table("", header, columns)]
+            for row in rows:
+                row.append(number(inside[row[0]][model], "coverage"))
+    return [Table("", header, rows)]
 
 
 def gain_sentence(content: Any, model: str) -> str:

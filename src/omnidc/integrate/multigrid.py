@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from omnidc.integrate.energy import System
-from omnidc.integrate.transfer import Transfer, coarse_edges, interpolation_weights, strength, sum_pairs
+from omnidc.integrate.transfer import Transfer, coarse_edges, edge_strength, interpolation_weights, sum_pairs
 
 COARSEST_CELLS = 128  # at most so many unknowns are inverted densely
 JACOBI_DAMPING = 0.7
@@ -25,7 +25,7 @@ MAX_EIGENVALUE = 1.45  # of D⁻¹ A, D being the smoother's diagonal
 def coarsen(system: System) -> tuple[System, Transfer]:
     """The system on the grid of half the size, and the way between the two."""
     wx, wy = system.edges[0]
-    s = strength(wx, wy, system.data_weight)
+    s = edge_strength(wx, wy, system.data_weight)
     x_share, y_share = interpolation_weights(wx, s), interpolation_weights(wy.mT, s.mT).mT
     edges = [(coarse_edges(wx, x_share), coarse_edges(wy.mT, y_share.mT).mT), *system.edges[2:]]
     if len(system.edges) > 1:

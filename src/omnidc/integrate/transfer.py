@@ -37,7 +37,7 @@ def sum_pairs(x: Tensor, dim: int) -> Tensor:
     return add_pairs(x, dim)
 
 
-def strength(
+def edge_strength(
     wx: Tensor,  # [B, 1, h, w - 1], edges along x
     wy: Tensor,  # [B, 1, h - 1, w], edges along y
     data_weight: Tensor,  # [B, 1, h, w]

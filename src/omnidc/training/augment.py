@@ -152,16 +152,20 @@ def color_jitter(image: Image, config: AugmentConfig, rng: np.random.Generator) 
     mean = float(cv2.mean(image)[1]) / 255 * brightness
     curve = np.clip((curve - mean) * contrast + mean, 0, 1)
     table = np.rint(curve * 255).astype(np.uint8)[:, None, :]  # [256, 1, 3]
-    result = cv2.LUT(image, table)
+    result: Image = np.asarray(cv2.LUT(image, table), dtype=np.uint8)
     if config.saturation:
-        gray = cv2.cvtColor(cv2.cvtColor(result, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-        result = cv2.addWeighted(result, saturation, gray, 1 - saturation, 0)
+        mixed = cv2.addWeighted(result, saturation, _without_color(result), 1 - saturation, 0)
+        result = np.asarray(mixed, dtype=np.uint8)
     chance_of_hue, chance_of_gray, angle = rng.random(), rng.random(), rng.uniform(-np.pi, np.pi)
     if chance_of_gray < config.gray:
-        result = cv2.cvtColor(cv2.cvtColor(result, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+        result = _without_color(result)
     elif chance_of_hue < config.hue:
-        result = cv2.transform(result, _hue_rotation(angle))
-    return np.asarray(result, dtype=np.uint8)
+        result = np.asarray(cv2.transform(result, _hue_rotation(angle)), dtype=np.uint8)
+    return result
+
+
+def _without_color(image: Image) -> Image:
+    return np.asarray(cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB), dtype=np.uint8)
 
 
 def _hue_rotation(angle: float) -> npt.NDArray[np.float64]:  # [3, 3]
