@@ -11,7 +11,7 @@ from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import load_network
 from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import NetworkConfig
-from omnidc.training.networks import build_network, export, freeze, initialize, set_iterations
+from omnidc.training.networks import build_network, export, freeze, initialize, set_iterations, set_style_noise
 
 SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
 
@@ -89,3 +89,13 @@ def test_iterations_of_a_phase_leave_the_network_of_users_alone() -> None:
     tiny = build_network(NetworkConfig("tiny:TinyNetwork"))
     with pytest.raises(ConfigError, match=r"network\.iterations"):
         set_iterations(tiny, 3, tiny)
+
+
+def test_style_noise_needs_the_encoder_of_the_compact_network() -> None:
+    network = build_network(NetworkConfig("compact", SMALL))
+    set_style_noise(network, 0.4)
+    assert network.encoder.style_noise == 0.4
+    tiny = build_network(NetworkConfig("tiny:TinyNetwork"))
+    set_style_noise(tiny, 0.0)
+    with pytest.raises(ConfigError, match=r"network\.style_noise"):
+        set_style_noise(tiny, 0.4)

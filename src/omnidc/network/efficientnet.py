@@ -21,6 +21,7 @@ STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3)
 CHANNELS = (16, 24, 40, 112, 192)  # of the pyramid at 1/2, 1/4, 1/8, 1/16, 1/32
 _TAPS = (0, 2, 4, 10, 14)  # blocks whose output is a level of the pyramid
 _BN_EPS = 1e-3  # of the package's batch normalizations
+_STYLE_TAPS = (0, 2)  # blocks after which `style_noise` acts, beside the stem
 BAND_BYTES = 2**21  # of the expanded features of a band: about what a core's cache holds
 
 
@@ -76,8 +77,29 @@ class InvertedResidual(nn.Module):
         return torch.cat(bands, dim=2)
 
 
+def perturb_style(
+    x: Tensor,  # [B, C, H, W], features of an early layer
+    noise: float,  # standard deviation of the factors; 0 = leave x as it is
+) -> Tensor:
+    """Multiply the mean and the deviation of each channel by random factors, in half of the images.
+
+    These statistics are what rendered and real images differ in most; "normalization perturbation" (Fan et al., 2022).
+    """
+    if not noise:
+        return x
+    chosen = (torch.rand(len(x), 1, 1, 1, device=x.device) < 0.5).to(x.dtype)
+    factor = 1 + chosen * noise * torch.randn(2, *x.shape[:2], 1, 1, device=x.device, dtype=x.dtype)
+    mean = x.mean((2, 3), keepdim=True)
+    return (x - mean) * factor[0] + mean * factor[1]
+
+
 class EfficientNetLite0(nn.Module):
-    """[B, 3, H, W] (ImageNet-normalized; H, W multiples of 32) → five maps at 1/2 … 1/32 with `CHANNELS` channels."""
+    """[B, 3, H, W] (ImageNet-normalized; H, W multiples of 32) → five maps at 1/2 … 1/32 with `CHANNELS` channels.
+
+    `style_noise` acts in training mode only: see `perturb_style`.
+    """
+
+    style_noise: float = 0.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,10 +113,13 @@ class EfficientNetLite0(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        x = F.relu6(self.stem(image), inplace=True)
+        noise = self.style_noise if self.training else 0.0
+        x = perturb_style(F.relu6(self.stem(image), inplace=True), noise)
         pyramid = []
         for index, block in enumerate(self.blocks):
             x = block(x)
+            if index in _STYLE_TAPS:
+                x = perturb_style(x, noise)
             if index in _TAPS:
                 pyramid.append(x)
         return pyramid

@@ -29,6 +29,7 @@ class NetworkConfig(Settings):
     encoder: str = ""  # ImageNet weights for the encoder: a name (omnidc.training.encoder) or a file; "" = random
     encoder_sha256: str = ""  # its checksum; "" = any file
     freeze: list[str] = field(default_factory=list)  # prefixes of parameter names that stay as they came
+    style_noise: float = 0.0  # of the encoder's early features while training (omnidc.network.efficientnet)
     iterations: int = 0  # of the solver while training; 0 = those of the network, which validation and users have
 
 

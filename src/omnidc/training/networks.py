@@ -16,6 +16,7 @@ from omnidc.errors import CheckpointError, ConfigError
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper.config import PaperConfig
@@ -96,6 +97,15 @@ def set_iterations(
     if not hasattr(getattr(original, "config", None), "iterations"):
         raise ConfigError("network.iterations needs a network whose solver makes a fixed number of them: set it to 0.")
     network.config = replace(original.config, iterations=iterations)
+
+
+def set_style_noise(network: DepthNetwork, noise: float) -> None:
+    """Perturb the early features of a network's encoder while it trains; see `perturb_style`."""
+    encoder = getattr(network, "encoder", None)
+    if isinstance(encoder, EfficientNetLite0):
+        encoder.style_noise = noise
+    elif noise:
+        raise ConfigError("network.style_noise needs the compact network's encoder: set it to 0.")
 
 
 def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from omnidc.training.config import DataConfig, TrainConfig, check, from_tables, 
 from omnidc.training.tables import merge
 
 PHASE_KEYS = {
-    "network": {"freeze", "iterations"},
+    "network": {"freeze", "iterations", "style_noise"},
     "data": {field.name for field in dataclasses.fields(DataConfig)} - {"sources", "manifest", "val_fraction"},
     "optimizer": {"batch", "accumulate", "lr", "grad_clip"},
 }

@@ -20,7 +20,7 @@ from omnidc.training.config import TrainConfig
 from omnidc.training.distributed import ProcessGroup
 from omnidc.training.ema import EMA
 from omnidc.training.loss_module import make_loss_module
-from omnidc.training.networks import freeze, set_iterations
+from omnidc.training.networks import freeze, set_iterations, set_style_noise
 from omnidc.training.optimizer import load_optimizer, make_optimizer
 from omnidc.training.precision import pick_precision, use_autocast
 
@@ -57,6 +57,7 @@ class Stepper:
         """Take the losses, frozen parameters, iterations and optimizer settings of a phase."""
         self.config = config
         set_iterations(self.network, config.network.iterations, self.ema.network)
+        set_style_noise(self.network, config.network.style_noise)
         freeze(self.network, frozen_prefixes(config))
         self.module = None  # the hooks of an old wrapper must be gone before a new one is made
         self.module = make_loss_module(self.network, config, self.group)
