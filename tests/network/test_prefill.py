@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omnidc.network.prefill import prefill, spread_residual
+from omnidc.network.prefill import prefill, push_residual
 
 
 def sparse_map(density: float, height: int = 64, width: int = 96) -> tuple[Tensor, Tensor]:
@@ -53,13 +53,13 @@ def test_prefill_of_densely_measured_plane_is_the_plane() -> None:
     assert (filled - target)[..., 4:-4, 4:-4].abs().max() < 0.004  # a pixel is 0.01
 
 
-def test_spread_residual_is_that_of_the_measurements_near_them() -> None:
+def test_push_residual_is_that_of_the_measurements_near_them() -> None:
     weight = torch.zeros(1, 1, 64, 64, dtype=torch.float64)
     weight[..., 8, 8] = 1
     weight[..., 8, 40] = 1
     value = torch.zeros_like(weight)
     value[..., 8, 8], value[..., 8, 40] = 0.2, -0.1
-    spread = spread_residual(weight, value)
+    spread = push_residual(weight, value)
     assert abs(float(spread[0, 0, 8, 8]) - 0.2) < 0.03
     assert abs(float(spread[0, 0, 8, 40]) + 0.1) < 0.03
     assert spread[0, 0, 56:, :].abs().max() < 0.02

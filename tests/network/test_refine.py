@@ -1,18 +1,24 @@
-"""Stage 4: anchored propagation, with slow twins."""
+"""Stage 4: anchored propagation, convex upsampling and the last correction, with slow twins."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.network.refine import (
     COLOR_STEP,
+    FADE,
     NEIGHBORHOOD,
+    SPREAD_COLOR,
+    TRUST_WIDTH,
+    TRUSTED,
     bilinear_logits,
     convex_upsample2x,
     pixel_color_distance,
     propagate,
+    spread_residual,
 )
 
 
@@ -119,3 +125,85 @@ def test_convex_upsample_can_keep_a_depth_edge() -> None:
     logits[:, 4] = 50  # every pixel takes its own cell
     upsampled = convex_upsample2x(x, logits.reshape(1, 36, 4, 8))
     torch.testing.assert_close(upsampled, x.repeat_interleave(2, 2).repeat_interleave(2, 3))
+
+
+def measurements(height: int, width: int) -> tuple[Tensor, ...]:
+    """Log depth, measured log depth, confidence, mask and image."""
+    generator = torch.Generator().manual_seed(1)
+    x, measured, chance, confidence = torch.rand(4, 1, 1, height, width, generator=generator, dtype=torch.float64)
+    image = torch.rand(1, 3, height, width, generator=generator, dtype=torch.float64)
+    given = (chance < 0.3).double()
+    return x, measured, (0.7 + 0.3 * confidence) * given, given, image
+
+
+def slow_spread_residual(
+    x: Tensor, measured: Tensor, confidence: Tensor, given: Tensor, image: Tensor, steps: int
+) -> Tensor:
+    """`spread_residual`, one cell after the other."""
+    height, width = x.shape[-2:]
+    rows, columns = (height + 1) // 2, (width + 1) // 2
+    trust, residual = torch.zeros(rows, columns).double(), torch.zeros(rows, columns).double()
+    color = torch.zeros(rows, columns, 3).double()
+    for row in range(rows):
+        for column in range(columns):
+            pixels = [(2 * row + i, 2 * column + j) for i in range(2) for j in range(2)]
+            total, weighted = 0.0, 0.0
+            for i, j in pixels:
+                color[row, column] += image[0, :, min(i, height - 1), min(j, width - 1)] / 4
+                if i < height and j < width and given[0, 0, i, j]:
+                    weight = torch.sigmoid((confidence[0, 0, i, j] - TRUSTED) / TRUST_WIDTH)
+                    total, weighted = total + weight, weighted + weight * (measured - x)[0, 0, i, j]
+            if total:
+                trust[row, column] = 1 - torch.exp(-total)
+                residual[row, column] = trust[row, column] * weighted / (total + 1e-6)
+    n, d = residual, trust
+    for _ in range(steps):
+        next_n, next_d = residual.clone(), trust.clone()
+        for row in range(rows):
+            for column in range(columns):
+                places = [
+                    (min(max(row + y - 1, 0), rows - 1), min(max(column + z - 1, 0), columns - 1))
+                    for y, z in NEIGHBORHOOD
+                    if (y, z) != (1, 1)
+                ]
+                squared = torch.stack([(color[row, column] - color[place]).square().sum() for place in places])
+                affinity = torch.softmax(-SPREAD_COLOR * (squared / COLOR_STEP**2 + 1e-4).sqrt(), dim=0)
+                free = 1 - trust[row, column]
+                next_n[row, column] += free * sum(a * n[place] for a, place in zip(affinity, places))
+                next_d[row, column] += free * sum(a * d[place] for a, place in zip(affinity, places))
+        n, d = next_n, next_d
+    correction = F.interpolate((n / (d + FADE))[None, None], scale_factor=2, mode="bilinear", align_corners=False)
+    return x + correction[..., :height, :width]
+
+
+@pytest.mark.parametrize(("height", "width"), [(8, 10), (7, 9)])
+def test_spread_residual_equals_slow_twin(height: int, width: int) -> None:
+    inputs = measurements(height, width)
+    torch.testing.assert_close(spread_residual(*inputs, 2), slow_spread_residual(*inputs, 2))
+
+
+def test_spread_residual_gradients_equal_finite_differences() -> None:
+    x, measured, confidence, given, image = measurements(5, 6)
+    inputs = [one.requires_grad_() for one in (x, confidence, image)]
+
+    def run(x: Tensor, confidence: Tensor, image: Tensor) -> Tensor:
+        return spread_residual(x, measured, confidence, given, image, 2)
+
+    assert torch.autograd.gradcheck(run, inputs)
+
+
+def test_spread_residual_stays_on_its_side_of_a_color_edge() -> None:
+    image = torch.zeros(1, 3, 16, 32)
+    image[..., 16:] = 1
+    x, given = torch.zeros(1, 1, 16, 32), torch.zeros(1, 1, 16, 32)
+    given[..., 8, 14] = 1
+    corrected = spread_residual(x, torch.ones_like(x), given, given, image, 3)
+    assert corrected[..., 8, 14] > 0.5
+    assert corrected[..., 8, 10] > 0.2
+    assert corrected[..., 8, 18].abs() < 0.01
+
+
+def test_spread_residual_ignores_measurements_that_are_not_trusted() -> None:
+    x, measured, _, given, image = measurements(8, 10)
+    corrected = spread_residual(x, measured, 0.5 * given, given, image, 3)
+    assert (corrected - x).abs().max() < 1e-2

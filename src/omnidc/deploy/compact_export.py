@@ -47,7 +47,7 @@ class CompactExport(nn.Module):
             "compact",
             max_side=network.config.max_side,
             iterations=self.network.iterations,
-            halo=network.config.propagation_steps,
+            halo=network.config.refine_margin,
             license="Apache-2.0",
         )
 

@@ -29,8 +29,8 @@ from omnidc.network.cells import Cells, central_slope, edge_slope
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
-from omnidc.network.prefill import Prefill, prefill, presence, spread_residual, upsample2x
-from omnidc.network.refine import bilinear_logits, convex_upsample2x, pixel_color_distance, propagate
+from omnidc.network.prefill import Prefill, prefill, presence, push_residual, upsample2x
+from omnidc.network.refine import bilinear_logits, convex_upsample2x, pixel_color_distance, propagate, spread_residual
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.tracing import is_traced, may_split
@@ -61,6 +61,7 @@ class CompactConfig:
     heads: int = 6
     half_steps: int = 2  # of the propagation at half size
     propagation_steps: int = 2  # at full size
+    spread_steps: int = 3  # of the last residuals, in cells of 2 pixels
     iterations: int = 16  # of the solver; a phase of a training may take another number
     max_side: int = 960  # pixels; larger images are computed at this size unless asked otherwise
 
@@ -69,6 +70,11 @@ class CompactConfig:
             raise ConfigError(f"A cell of the integrator is 2 or 4 pixels wide, not {self.cell}.")
         if not 1 <= self.resolutions <= 6 - self.cell // 2:
             raise ConfigError(f"The compact network has 1 to {6 - self.cell // 2} resolutions, not {self.resolutions}.")
+
+    @property
+    def refine_margin(self) -> int:
+        """Pixels beyond which nothing at full size matters for a pixel of the result; even."""
+        return 2 * (self.spread_steps + 2) + self.propagation_steps + self.propagation_steps % 2
 
     @property
     def levels(self) -> int:
@@ -174,6 +180,7 @@ class CompactNetwork(DepthNetwork):
         """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
         height, width = image.shape[-2:]
         rows = max(MIN_BAND_ROWS, BAND_PIXELS // width) if may_split(image) else height
+        rows += rows % 2  # cells have two rows
         bands = [
             self._refine_rows(solved, size, norm, image, sparse, keep_input, (top, min(height, top + rows)))
             for top in range(0, height, rows)
@@ -202,11 +209,12 @@ class CompactNetwork(DepthNetwork):
     ) -> tuple[Tensor, ...]:
         """Depth / median, log depth before the propagation, its Laplace scale, sky logit and confidence of some rows.
 
-        A step of the propagation reaches one row further, so that as many rows around them are computed and dropped.
+        Each step of the propagation reaches one row further, and each of the last correction two: as many rows around
+        them are computed and dropped.
         """
         height, width = image.shape[-2:]
-        first = max(0, rows[0] - self.config.propagation_steps)
-        last = min(height, rows[1] + self.config.propagation_steps)
+        margin = self.config.refine_margin
+        first, last = max(0, rows[0] - margin), min(height, rows[1] + margin)
         low, high = source_rows(first, last, size[0], height)
         top, bottom = low // 2, (high + 1) // 2  # cells of 2 × 2 pixels; ONNX would round a negative number towards 0
         maps = self.pixel_maps(solved.x2[..., top:bottom, :], solved.maps[..., 2 * top : 2 * bottom, :])
@@ -244,7 +252,9 @@ class CompactNetwork(DepthNetwork):
             anchor = given if keep_input else weight * torch.sigmoid(pull)
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
         affinity = torch.addcmul(guide, pixel_color_distance(image), color).softmax(dim=1)
-        depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor).exp()
+        log_depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor)
+        log_depth = spread_residual(log_depth, measured, confidence, given, image, self.config.spread_steps)
+        depth = torch.addcmul(log_depth, anchor, measured - log_depth).exp()
         scale = depth * (log_scale + self.scale_at_input * weight).exp()
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
@@ -310,7 +320,7 @@ class CompactNetwork(DepthNetwork):
         slope = central_slope(half)
         residual = cells.residual(half, slope)
         mean = residual / (cells.weight + 1e-6)
-        correction = spread_residual(cells.weight, residual)
+        correction = push_residual(cells.weight, residual)
         present = presence(cells.weight)
         local = torch.cat([slope, present * mean, correction], dim=1)
         local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)

@@ -24,7 +24,7 @@ from omnidc.network.cells import Cells, central_slope, pixel_cells
 
 LEVELS = 8  # from cells of 2 pixels to cells of 256
 DENSE_LEVELS = 5  # of these, the finest that `density` counts
-RESIDUAL_LEVELS = 4  # of `spread_residual`
+RESIDUAL_LEVELS = 4  # of `push_residual`
 PRIOR = 0.1  # measurements that the coarser guess counts for
 STEPS, FINEST_STEPS = 4, 2  # of the diffusion; the finest level has the most cells and the shortest gaps
 FADE = 0.03  # diffused weight at which half of a residual is applied
@@ -58,7 +58,7 @@ def prefill(
     return Prefill(filled[..., :rows, :columns], _density(cropped), cropped)
 
 
-def spread_residual(
+def push_residual(
     weight: Tensor,  # [B, 1, h, w] ≥ 0; h and w multiples of 8
     residual: Tensor,  # [B, 1, h, w], weight times the residual of a cell's measurements
 ) -> Tensor:  # [B, 1, h, w]
