@@ -546,6 +546,21 @@ def test_a_slow_body_is_cut_off(server_of: Any) -> None:
     assert httpx.get(f"http://{host}:{port}/healthz").status_code == 200
 
 
+@pytest.mark.parametrize("length", [b"Content-Length: 3145728\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
+def test_a_body_that_is_too_large_gets_its_answer_after_it_was_sent(server_of: Any, length: bytes) -> None:
+    host, port = server_of(max_bytes=2**20)
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(b"POST /v1/complete HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        connection.sendall(b"Connection: close\r\n" + length)  # as a proxy asks
+        for _ in range(48):
+            part = bytes(2**16)
+            connection.sendall(b"10000\r\n" + part + b"\r\n" if b"chunked" in length else part)
+            time.sleep(0.005)  # the server has time to answer, and to close, in between
+        connection.sendall(b"0\r\n\r\n" if b"chunked" in length else b"")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+    assert httpx.get(f"http://{host}:{port}/healthz").status_code == 200
+
+
 def test_garbage_on_the_wire(server_of: Any) -> None:
     host, port = server_of()
     for garbage in (b"\x16\x03\x01\x02\x00" * 40 + b"\r\n\r\n", b"A" * 200_000):

@@ -112,6 +112,7 @@ class View:
     extra: dict[str, str]  # fields that only the page sends
 
 
+LINGER_BYTES, LINGER_SECONDS = 32 * 2**20, 5.0  # of a body that is too large, received before the answer
 BODY_COPIES = 3  # of a body at a time: as received, its parts, the decoder's file in memory
 
 
@@ -132,30 +133,37 @@ async def discard_body(request: Request, settings: Settings) -> None:
 
 
 async def _receive(request: Request, settings: Settings, keep: bool) -> list[bytes]:
-    too_large = TooLargeError(f"The request is larger than the {settings.megabytes} that are taken here.")
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > settings.max_bytes:
-        raise too_large
+    is_too_large = declared.isdigit() and int(declared) > settings.max_bytes
+    deadline = min(LINGER_SECONDS, settings.upload_timeout) if is_too_large else settings.upload_timeout
+    kept: list[bytes] = []
 
-    async def chunks() -> list[bytes]:
-        kept: list[bytes] = []
+    async def receive() -> None:
+        nonlocal is_too_large
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
             if size > settings.max_bytes:
-                raise too_large
-            if keep:
+                is_too_large = True
+                kept.clear()
+            # A client or proxy that is cut off while it sends sees a broken connection instead of the answer.
+            if size > settings.max_bytes + LINGER_BYTES:
+                return
+            if keep and not is_too_large:
                 kept.append(chunk)
-        return kept
 
     try:
-        return await asyncio.wait_for(chunks(), settings.upload_timeout)
+        await asyncio.wait_for(receive(), deadline)
     except asyncio.TimeoutError as error:
-        raise HttpError(
-            f"The request did not arrive within {settings.upload_timeout:g} seconds.", 408, {"Connection": "close"}
-        ) from error
+        if not is_too_large:
+            raise HttpError(
+                f"The request did not arrive within {settings.upload_timeout:g} seconds.", 408, {"Connection": "close"}
+            ) from error
     except ClientDisconnect as error:
         raise HttpError("The client left before its request was complete.", 400) from error
+    if is_too_large:
+        raise TooLargeError(f"The request is larger than the {settings.megabytes} that are taken here.")
+    return kept
 
 
 async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> View:
