@@ -83,7 +83,7 @@ def refine_in_bands(
     image: npt.NDArray[np.uint8],  # [H, W, 3]
     sparse: FloatMap,  # [H, W]
     keep_input: bool,
-    halo: int,  # rows around a band that the propagation reads
+    halo: int,  # rows around a band that stage 4 reads; even
 ) -> Refined:
     """Run stage 4 at the size of the image."""
     height, width = sparse.shape
