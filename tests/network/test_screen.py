@@ -79,7 +79,7 @@ def test_features_of_lonely_measurement_are_zero() -> None:
     z[0, 0, 3, 3], valid[0, 0, 3, 3] = 2.0, 1.0
     features = neighborhood_features(z, valid)
     assert all(row.shape == (1, CANDIDATES, 8, 8) for row in features)
-    assert max(float(row[0, 0, 3, 3].abs()) for row in features[:-1]) < 1e-5
+    assert max(float(row[0, 0, 3, 3].abs()) for row in features[:-2]) < 1e-5  # but the two shares of the image
     near_and_far = (torch.full((1, 2, 16, 16), 2.0), torch.zeros(1, 2, 16, 16))
     near_and_far[1][0, 0, 5, 5] = 1.0
     assert all(float(row[0, 0, 5, 5]) == 0 for row in local_features(*near_and_far))
@@ -94,6 +94,22 @@ def test_features_of_outlier_exceed_those_of_its_neighbors() -> None:
     typical = scaled[valid[0] > 0].median()
     assert scaled[0, row, column] > 5.9  # clipped at 6
     assert typical < 2
+
+
+def test_share_of_isolated_measurements_ignores_a_depth_edge() -> None:
+    """Both images have measurements far from the plane; only outliers are far from the others on their side, too."""
+    generator = torch.Generator().manual_seed(0)
+    valid = (torch.rand(1, CANDIDATES, 32, 32, generator=generator) < 0.1).float()
+    step = 0.01 * torch.randn(1, CANDIDATES, 32, 32, generator=generator)
+    step[..., 16:, :] += 3.0
+    outliers = 0.01 * torch.randn(1, CANDIDATES, 32, 32, generator=generator)
+    wrong = torch.rand(1, CANDIDATES, 32, 32, generator=generator) < 0.1
+    outliers = outliers + 4 * wrong * torch.randn(1, CANDIDATES, 32, 32, generator=generator)
+    share_of_edge, share_of_outliers = (
+        float(neighborhood_features(z * valid, valid)[-1].max()) for z in (step, outliers)
+    )
+    assert share_of_outliers > math.log(0.02)
+    assert share_of_edge < share_of_outliers - 1
 
 
 def test_local_features_equal_slow_twin() -> None:

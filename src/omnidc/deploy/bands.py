@@ -1,7 +1,7 @@
 """Stage 4 of an exported compact network, run by onnxruntime over bands of rows at the size of the output.
 
-As in `CompactNetwork`: a band fits the cache, memory does not grow with the image, and the result has the size of the
-photograph, whatever size stages 1 to 3 worked at. Torch is not imported.
+As in `CompactNetwork`: memory does not grow with the image, and the result has the size of the photograph, whatever
+size stages 1 to 3 worked at. Torch is not imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 FloatMap = npt.NDArray[np.float32]
 
-BAND_PIXELS, MIN_ROWS = 50_000, 32
+BAND_PIXELS, MIN_ROWS = 800_000, 256
+CELL = 16  # rows; bands begin where the largest cells of stage 4 do
 
 
 class Arrays:
@@ -83,13 +84,13 @@ def refine_in_bands(
     image: npt.NDArray[np.uint8],  # [H, W, 3]
     sparse: FloatMap,  # [H, W]
     keep_input: bool,
-    halo: int,  # rows around a band that stage 4 reads; even
+    halo: int,  # rows around a band that stage 4 reads; a multiple of `CELL`
 ) -> Refined:
     """Run stage 4 at the size of the image."""
     height, width = sparse.shape
     result = Refined(*(np.empty((height, width), np.float32) for _ in range(4)))
     rows = max(MIN_ROWS, BAND_PIXELS // width)
-    rows += rows % 2  # cells have two rows
+    rows += -rows % CELL
     for top in range(0, height, rows):
         bottom = min(height, top + rows)
         first, last = max(0, top - halo), min(height, bottom + halo)

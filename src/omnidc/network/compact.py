@@ -1,14 +1,15 @@
 """The compact network: OMNI-DC's idea with a small trunk, made for CPUs. One `forward` in four stages.
 
     screen     measurements                       →  one confidence for each              (`omnidc.network.screen`)
-    fields     image, measurements, confidence    →  gradients and edge weights, features (`omnidc.network.trunk`)
+    fields     image, measurements, confidence    →  gradients, edge weights, features    (`omnidc.network.trunk`)
     integrate  gradients, measurements            →  log depth on the integrator's grid   (`omnidc.integrate`)
     refine     log depth, image, measurements     →  depth, Laplace scale, sky            (`omnidc.network.refine`)
 
 Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that a shallow scene looks
 to the network like a deep one. Gradients are corrections: a learned gate adds the slope of the first guess, so that
 where the image is uninformative the result is plain interpolation. Measurements count at their pixel, not in the middle
-of their cell (`omnidc.network.cells`).
+of their cell (`omnidc.network.cells`). The confidence of a measurement is judged by the others around it first; the
+trunk adds what the image says of it, and that confidence weighs it in everything that follows.
 """
 
 from __future__ import annotations
@@ -25,12 +26,20 @@ from torch import Tensor, nn
 from omnidc.errors import ConfigError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import differences, join_edges, pool
-from omnidc.network.cells import Cells, central_slope, edge_slope
+from omnidc.network.cells import Cells, central_slope, edge_slope, pixel_cells
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
 from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
 from omnidc.network.prefill import Prefill, prefill, presence, push_residual, upsample2x
-from omnidc.network.refine import bilinear_logits, convex_upsample2x, pixel_color_distance, propagate, spread_residual
+from omnidc.network.refine import (
+    SPREAD_CELLS,
+    bilinear_logits,
+    convex_upsample2x,
+    median5,
+    pixel_color_distance,
+    propagate,
+    spread_residual,
+)
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.tracing import is_traced, may_split
@@ -38,15 +47,18 @@ from omnidc.network.trunk import Trunk
 
 DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
 # A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
-WEIGHT_SLOPE, WEIGHT_LOGIT = 3.0, 3.2  # half of the full weight at a confidence of 0.96, a thousandth at 0.7
+WEIGHT_SLOPE, WEIGHT_LOGIT = 1.5, 3.3  # half of the full weight at a confidence of 0.96
+# The trunk's input only leaves out what is plainly wrong: it judges the rest by the image.
+INPUT_SLOPE, INPUT_LOGIT = 3.0, 0.0  # half of the full weight at a confidence of 0.5
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
 ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 CORRECTION_LOGIT = -2.0  # of the share of the spread residuals that is added before the propagation at the start
+HALF_HIDDEN = 32  # channels between the two convolutions of the gradient head at 1/2
 LOCAL_STEP = 0.05  # of log depth: a clear difference between cells of 2 × 2 pixels
 LOCAL_CHANNELS = 5
 SKY_STEPS = 2
 SIZE_DIVISOR = 32
-BAND_PIXELS, MIN_BAND_ROWS = 50_000, 32  # of refinement at inference: a band's nine affinities stay in the cache
+BAND_PIXELS, MIN_BAND_ROWS = 800_000, 256  # of refinement at inference: so that memory is bounded
 
 
 @dataclass(frozen=True)
@@ -54,14 +66,13 @@ class CompactConfig:
     """Shape of the compact network."""
 
     architecture: str = "compact-2"
-    channels: tuple[int, int, int, int, int] = (16, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
-    cell: int = 4  # pixels along a cell of the integrator: 2 or 4
+    channels: tuple[int, int, int, int, int] = (24, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
+    cell: int = 2  # pixels along a cell of the integrator: 2 or 4
     resolutions: int = 4  # R: gradients at 1 / cell and coarser, each half the last
     attention_blocks: int = 2
     heads: int = 6
     half_steps: int = 2  # of the propagation at half size
     propagation_steps: int = 2  # at full size
-    spread_steps: int = 3  # of the last residuals, in cells of 2 pixels
     iterations: int = 16  # of the solver; a phase of a training may take another number
     max_side: int = 960  # pixels; larger images are computed at this size unless asked otherwise
 
@@ -73,8 +84,9 @@ class CompactConfig:
 
     @property
     def refine_margin(self) -> int:
-        """Pixels beyond which nothing at full size matters for a pixel of the result; even."""
-        return 2 * (self.spread_steps + 2) + self.propagation_steps + self.propagation_steps % 2
+        """Pixels beyond which nothing at full size matters for a pixel of the result; a multiple of the cells."""
+        reach = 3 * sum(SPREAD_CELLS) + 2 + self.propagation_steps  # cells of a window and their interpolation
+        return -(-reach // SPREAD_CELLS[0]) * SPREAD_CELLS[0]
 
     @property
     def levels(self) -> int:
@@ -102,11 +114,14 @@ class CompactNetwork(DepthNetwork):
         c2 = config.channels[0]
         self.screen = OutlierClassifier()
         self.trunk = Trunk(config.channels, config.attention_blocks, config.heads)
-        # Gradients in x and y, the gate of the first guess's slope (open at the start), edge weights in x and y.
+        # Gradients in x and y, the gate of the first guess's slope (open at the start), edge weights in x and y; at the
+        # finest level also what the image adds to the logit of the confidence.
         gradient = (0.0, 0.0, 2.0, 0.0, 0.0)
         finest = 0 if config.cell == 2 else 1
         widths = config.channels[finest : finest + config.resolutions]
-        self.gradient_heads = nn.ModuleList(_head(c, max(16, c // 2), gradient) for c in widths)
+        hidden = [HALF_HIDDEN if c == c2 else c // 2 for c in widths]
+        biases = [(*gradient, 0.0), *[gradient] * (len(widths) - 1)]
+        self.gradient_heads = nn.ModuleList(_head(c, h, bias) for c, h, bias in zip(widths, hidden, biases))
         # Logits of the convex upsampling from the integrator's grid to half size and from there to full size
         self.upsample4 = _last(config.channels[1], bilinear_logits()) if config.cell == 4 else None
         self.upsample2 = _last(c2, bilinear_logits())
@@ -153,16 +168,19 @@ class CompactNetwork(DepthNetwork):
         """Stages 1 to 3, and the propagation at half size."""
         measured, valid = masked_log(sparse / norm.median)
         logit = self.screen(measured / norm.log_std, valid)
+        plausible = torch.sigmoid(INPUT_SLOPE * (logit - INPUT_LOGIT)) * valid
+        guess = prefill(measured, plausible)
+        features = self.trunk(image, measured / norm.log_std, plausible, _scaled(guess, norm), norm.log_std)
+        gradients, edge_weights, seen = self._gradients(features, guess, norm)
+        logit = logit + F.interpolate(seen, scale_factor=self.config.cell, mode="nearest")
         confidence = torch.sigmoid(logit) * valid
         weight = torch.sigmoid(self.weight_slope * (logit - self.weight_logit)) * valid
-        guess = prefill(measured, weight)
-        features = self.trunk(image, measured / norm.log_std, weight, _scaled(guess, norm), norm.log_std)
-        gradients, edge_weights = self._gradients(features, guess, norm)
-        log_depth, info = self._integrate(gradients, edge_weights, guess)
+        cells = pixel_cells(measured, weight).coarser()
+        log_depth, info = self._integrate(gradients, edge_weights, cells, guess)
         half = log_depth
         if self.upsample4 is not None:
             half = convex_upsample2x(half, self.upsample4(F.relu(features[1])))
-        x2, half, maps = self._refine_half(features[0], half, guess.levels[0], weight)
+        x2, half, maps = self._refine_half(features[0], half, cells, weight)
         fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
         judged = torch.cat([confidence, weight], dim=1)
         full = convex_upsample2x(half, self.upsample2(x2))
@@ -180,7 +198,7 @@ class CompactNetwork(DepthNetwork):
         """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
         height, width = image.shape[-2:]
         rows = max(MIN_BAND_ROWS, BAND_PIXELS // width) if may_split(image) else height
-        rows += rows % 2  # cells have two rows
+        rows += -rows % SPREAD_CELLS[0]  # bands begin where cells do
         bands = [
             self._refine_rows(solved, size, norm, image, sparse, keep_input, (top, min(height, top + rows)))
             for top in range(0, height, rows)
@@ -253,7 +271,7 @@ class CompactNetwork(DepthNetwork):
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
         affinity = torch.addcmul(guide, pixel_color_distance(image), color).softmax(dim=1)
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor)
-        log_depth = spread_residual(log_depth, measured, confidence, given, image, self.config.spread_steps)
+        log_depth = spread_residual(median5(log_depth), measured, confidence, given)
         depth = torch.addcmul(log_depth, anchor, measured - log_depth).exp()
         scale = depth * (log_scale + self.scale_at_input * weight).exp()
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
@@ -263,27 +281,29 @@ class CompactNetwork(DepthNetwork):
         features: list[Tensor],
         guess: Prefill,
         norm: Normalization,
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Gradients g_r and edge weights W_r of the R resolutions."""
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+        """Gradients g_r and edge weights W_r of the R resolutions; what cells add to the logit of the confidence."""
         finest = 0 if self.config.cell == 2 else 1
         contrast = norm.log_std / PRIOR_LOG_STD
+        outputs = [head(one) for head, one in zip(self.gradient_heads, features[finest:], strict=False)]
+        outputs[0], seen = outputs[0].split((5, 1), dim=1)
         gradients, weights = [], []
-        for level, head in enumerate(self.gradient_heads, start=finest):
-            out = head(features[level])
+        for level, out in enumerate(outputs, start=finest):
             slope = torch.sigmoid(out[:, 2:3]) * join_edges(differences(pool(guess.log_depth, level)))
             gradients.append(contrast * 2 * torch.tanh(out[:, :2] / 2) + slope)
             weights.append((2 * torch.sigmoid(out[:, 3:]) + 1e-3) / self.config.resolutions)
-        return tuple(gradients), tuple(weights)
+        return tuple(gradients), tuple(weights), seen
 
     def _integrate(
         self,
         gradients: tuple[Tensor, ...],
         weights: tuple[Tensor, ...],
+        cells: Cells,  # of 2 × 2 pixels
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
         """Measurements of a cell enter as the mean of what they say of its middle, with the sum of their weights."""
         level = self.config.cell // 2 - 1
-        cells = guess.levels[level]
+        cells = cells if level == 0 else cells.coarser()
         zero = torch.zeros_like(cells.weight)
         mean = cells.residual(zero, edge_slope(gradients[0], weights[0])) / (cells.weight + 1e-6)
         return self._solve(gradients, mean, cells.weight, weights, pool(guess.log_depth, level).detach())

@@ -6,13 +6,14 @@ needs no slope, then a few steps of anchored propagation (DySPN's idea, with a f
     x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
 
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
-c is the confidence of the measurement o. Last, what the result still differs by from trusted measurements is spread to
-the pixels of like color around them.
+c is the confidence of the measurement o. Last, a median removes what single pixels differ by from those around them,
+and what the result still differs by from trusted measurements is spread over the surfaces that they lie on.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -23,7 +24,9 @@ from torch.autograd.function import once_differentiable
 NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
 TRUSTED, TRUST_WIDTH = 0.9, 0.04  # confidence at which a residual counts half when it is spread, and how sharply
-SPREAD_COLOR = 2.0  # e-foldings of the affinity per `COLOR_STEP`; 4 spreads no better
+SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
+SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
+SAME_SURFACE = 0.06  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
 FADE = 0.1  # weight that must arrive at a cell for half of a residual to be applied
 UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
 
@@ -46,40 +49,93 @@ def propagate(
     return x
 
 
+def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
+    """Medians of five pixels along the rows, then along the columns; pixels beyond the border repeat those at it."""
+    height, width = x.shape[-2:]
+    padded = F.pad(x, (2, 2, 0, 0), mode="replicate")
+    x = _median(*(padded[..., k : k + width] for k in range(5)))
+    padded = F.pad(x, (0, 0, 2, 2), mode="replicate")
+    return _median(*(padded[..., k : k + height, :] for k in range(5)))
+
+
+def _median(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor) -> Tensor:
+    """The larger of two minima and the smaller of two maxima leave a median of three."""
+    low = torch.maximum(torch.minimum(a, b), torch.minimum(d, e))
+    high = torch.minimum(torch.maximum(a, b), torch.maximum(d, e))
+    return torch.maximum(torch.minimum(low, high), torch.minimum(torch.maximum(low, high), c))
+
+
 def spread_residual(
-    x: Tensor,  # [B, 1, H, W], log depth
-    measured: Tensor,  # [B, 1, H, W], log depth of the measurements, anything where there is none
+    x: Tensor,  # [B, 1, H, W], log depth / median
+    measured: Tensor,  # [B, 1, H, W], log depth / median of the measurements, anything where there is none
     confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is no measurement
     given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
-    image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
-    steps: int,
 ) -> Tensor:
-    """Correct x around trusted measurements by what it differs from them, in cells of 2 × 2 pixels and by color.
+    """Correct x around trusted measurements by what it differs from them, over the surfaces that they lie on.
 
-    With t the trust in a cell and r the mean residual in it, in every step
+    In windows of cells, the widest first, the residual r of the measurements is a linear function of log depth,
 
-        n ← t r + (1 − t) Σ_k a_k n(p + n_k),   d ← t + (1 − t) Σ_k a_k d(p + n_k),
+        r(x) = r̄ + b (x − x̄),   b = cov(x, r) / (var(x) + SLOPE_PRIOR²),
 
-    and n / (d + FADE) is added: a quotient of two diffused maps, so that gaps do not weaken it; 0 where none is near.
+    so that foreground and background are corrected apart. It is applied in full only to pixels within the depths of
+    the window's measurements, exp(−(x − x̄)² / 2 (2 var(x) + SAME_SURFACE²)), and fades where none is near.
     """
     height, width = x.shape[-2:]
-    end = (0, 1, 0, 1)  # completes the last cell of an odd side; pooling drops it from an even one
+    start = x
     weight = torch.sigmoid((confidence - TRUSTED) / TRUST_WIDTH) * given
-    sums = 4 * F.avg_pool2d(F.pad(torch.cat([weight, weight * (measured - x)], dim=1), end), 2)
-    t = 1 - torch.exp(-sums[:, :1])
-    residual = t * sums[:, 1:] / (sums[:, :1] + 1e-6)
-    cells = F.avg_pool2d(F.pad(image, end, mode="replicate"), 2)
-    affinity = without_center(-SPREAD_COLOR * pixel_color_distance(cells)).softmax(dim=1)
-    n, d = residual, t
-    for _ in range(steps):
-        n, d = (torch.addcmul(source, 1 - t, _mix(one, affinity)) for source, one in ((residual, n), (t, d)))
-    correction = F.interpolate(n / (d + FADE), scale_factor=2, mode="bilinear", align_corners=False)
-    return x + correction[..., :height, :width]
+    for size in SPREAD_CELLS:
+        maps = _window_regression(start, measured - x, weight, size)
+        maps = F.interpolate(maps, scale_factor=size, mode="bilinear", align_corners=False)[..., :height, :width]
+        mx, mr, slope, precision, share = maps.chunk(5, dim=1)
+        apart = start - mx
+        x = x + share * torch.exp(-apart.square() * precision) * (mr + slope * apart)
+    return x
 
 
-def without_center(logits: Tensor) -> Tensor:  # [B, 9, H, W] → the same
-    """Logits of affinities to the eight neighbors alone."""
-    return torch.cat([logits[:, :4], torch.full_like(logits[:, :1], -1e4), logits[:, 5:]], dim=1)
+def _window_regression(
+    x: Tensor,  # [B, 1, H, W]
+    r: Tensor,  # [B, 1, H, W]
+    weight: Tensor,  # [B, 1, H, W] ≥ 0
+    size: int,  # pixels along a cell
+) -> Tensor:  # [B, 5, ⌈H / size⌉, ⌈W / size⌉]
+    """x̄, r̄, b, the precision of `spread_residual`'s Gaussian and its share, of each cell and the eight around it.
+
+    Second moments are summed about the means of cells, then of windows: differences of large sums would lose digits.
+    """
+    height, width = x.shape[-2:]
+    end = (0, size - 1, 0, size - 1)  # completes the last cell; pooling drops it where it is complete
+
+    def cell_sums(maps: list[Tensor]) -> list[Tensor]:
+        pooled = F.avg_pool2d(F.pad(torch.cat(maps, dim=1), end), size) * size**2
+        return list(pooled.chunk(len(maps), dim=1))
+
+    n, sx, sr = cell_sums([weight, weight * x, weight * r])
+    mean_x, mean_r = sx / (n + 1e-6), sr / (n + 1e-6)
+    means = F.interpolate(torch.cat([mean_x, mean_r], dim=1), scale_factor=size, mode="nearest")[..., :height, :width]
+    dx, dr = x - means[:, :1], r - means[:, 1:]
+    xx, xr = cell_sums([weight * dx * dx, weight * dx * dr])
+
+    rows, columns = n.shape[-2:]
+    padded = F.pad(torch.cat([n, mean_x, mean_r, xx, xr], dim=1), (1, 1, 1, 1))
+    around = [
+        (0.5 ** (abs(i - 1) + abs(j - 1)), padded[..., i : i + rows, j : j + columns].chunk(5, dim=1))
+        for i, j in NEIGHBORHOOD
+    ]
+    total = _sum(k * c[0] for k, c in around)
+    mx = _sum(k * c[0] * c[1] for k, c in around) / (total + 1e-6)
+    mr = _sum(k * c[0] * c[2] for k, c in around) / (total + 1e-6)
+    variance = _sum(k * (c[3] + c[0] * (c[1] - mx).square()) for k, c in around) / (total + 1e-6)
+    covariance = _sum(k * (c[4] + c[0] * (c[1] - mx) * (c[2] - mr)) for k, c in around) / (total + 1e-6)
+    slope = covariance / (variance + SLOPE_PRIOR**2)
+    precision = 0.5 / (2 * variance + SAME_SURFACE**2)
+    return torch.cat([mx, mr, slope, precision, total / (total + FADE)], dim=1)
+
+
+def _sum(terms: Iterable[Tensor]) -> Tensor:
+    first, *others = terms
+    for other in others:
+        first = first + other
+    return first
 
 
 def _mix(x: Tensor, affinity: Tensor) -> Tensor:

@@ -33,12 +33,13 @@ CANDIDATES = 2 * (BLOCK // CELL) ** 2  # of a block
 WINDOWS = (2, 8, 16)  # blocks; a window is such a cell and the eight around it: 24, 96 and 192 pixels
 ROBUST_WINDOW = 16  # of the fits that only give weights to the next; a second one of 8 blocks found no more outliers
 SIDE_WINDOW = 8  # in which the sides of the plane are compared
-FEATURES = 2 + 3 * len(WINDOWS) + 4
+FEATURES = 2 + 3 * len(WINDOWS) + 5
 IRLS_STEPS = 2  # fits that only give weights to the next
 ROBUST_SCALE = 2.0  # scatters at which the weight of a measurement in the next fit is a quarter
 SCATTER = 0.05  # standard deviations of the scene's log depth: what measurements of one surface differ by
 CLIP = 6.0
 MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
+ISOLATED = 0.5  # standard deviations from the others on its side at which a measurement counts half as isolated
 OUTLIER_PRIOR = 0.05  # outliers in any image: the logarithm of their share stays finite
 PRIOR_LOGIT = 3.0  # before training a measurement is right with a probability of 0.95
 
@@ -46,7 +47,7 @@ PRIOR_LOGIT = 3.0  # before training a measurement is right with a probability o
 class OutlierClassifier(nn.Module):
     """Logit of each measurement being right, [B, 1, H, W]; 0 where there is none."""
 
-    def __init__(self, hidden: int = 16) -> None:
+    def __init__(self, hidden: int = 32) -> None:
         super().__init__()
         self.layer1 = nn.Linear(FEATURES, hidden)
         self.layer2 = nn.Linear(hidden, hidden)
@@ -59,12 +60,9 @@ class OutlierClassifier(nn.Module):
         z: Tensor,  # [B, 1, H, W], log depth in standard deviations of the scene, 0 where not measured
         valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not; H and W multiples of 4
     ) -> Tensor:
-        near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
-        far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
-        measured = near < EMPTY
-        near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
-        given = torch.cat([measured, far > near], dim=1).to(z.dtype)  # the same measurement is no candidate twice
-        logit = self.classify(torch.cat([near, far], dim=1), given)
+        candidates, given = cell_candidates(z, valid)
+        logit = self.classify(candidates, given)
+        near, far = candidates.chunk(2, dim=1)
         # Back to pixels: a measurement between the two candidates is judged between them.
         near, far, low, high = (
             F.interpolate(one, scale_factor=CELL, mode="nearest") for one in (near, far, logit[:, :1], logit[:, 1:])
@@ -74,16 +72,37 @@ class OutlierClassifier(nn.Module):
 
     def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 2, W / 2] each → the same
         """Logit of each candidate."""
-        side = BLOCK // CELL
-        rows = [F.pixel_unshuffle(row, side) for row in local_features(z, valid)]
-        rows += neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
-        x = torch.stack(rows, dim=1)
+        x = candidate_features(z, valid)
         shape = x.shape[2:]
         x = x.flatten(2)  # [B, FEATURES, candidates]: a matrix product from the left needs no copy
         for layer in (self.layer1, self.layer2, self.layer3):
             x = torch.baddbmm(layer.bias[:, None], layer.weight.expand(x.shape[0], -1, -1), x)
             x = x if layer is self.layer3 else F.relu(x, inplace=True)
-        return F.pixel_shuffle(x.reshape(-1, *shape), side)
+        return F.pixel_shuffle(x.reshape(-1, *shape), BLOCK // CELL)
+
+
+def cell_candidates(
+    z: Tensor,  # [B, 1, H, W], 0 where not measured
+    valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
+) -> tuple[Tensor, Tensor]:  # [B, 2, H / 2, W / 2] each
+    """The nearest and the farthest measurement of each cell (0 where there is none), and 1 where they count."""
+    near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
+    far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
+    measured = near < EMPTY
+    near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
+    given = torch.cat([measured, far > near], dim=1).to(z.dtype)  # the same measurement is no candidate twice
+    return torch.cat([near, far], dim=1), given
+
+
+def candidate_features(
+    z: Tensor,  # [B, 2, H / 2, W / 2]
+    valid: Tensor,  # [B, 2, H / 2, W / 2], 0 or 1
+) -> Tensor:  # [B, FEATURES, 8, H / 4, W / 4]
+    """All features of each candidate."""
+    side = BLOCK // CELL
+    rows = [F.pixel_unshuffle(row, side) for row in local_features(z, valid)]
+    rows += neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
+    return torch.stack(rows, dim=1)
 
 
 @torch.no_grad()
@@ -116,7 +135,9 @@ def neighborhood_features(
 
     Per window: the leave-one-out residual, its magnitude in units of the others' scatter, and the logarithm of the
     number of others. Then the residual of the finest window that has others, the distance from the others on the same
-    side of the plane, the logarithm of their number, and that of the share of outliers among all measurements.
+    side of the plane and the logarithm of their number. Last, the logarithms of two shares of all measurements: of
+    those far from the plane, and of those that are also far from the others on their side. The second distinguishes
+    images with outliers from images with depth edges.
     """
     position = _block_positions(z)
     weight = valid
@@ -132,11 +153,17 @@ def neighborhood_features(
     others = [fit.others for fit in fits]
     scaled = _finest_supported([fit.scaled for fit in fits], others)
     rows.append(scaled.clamp(-CLIP, CLIP))
-    rows += _side_features(z, valid, _finest_supported([fit.residual for fit in fits], others))
+    distance, count = _side_features(z, valid, _finest_supported([fit.residual for fit in fits], others))
     outlier = valid * torch.sigmoid(scaled.abs() - CLIP)
+    isolated = outlier * torch.sigmoid((distance / ISOLATED - 1) * 5)
+    return [*rows, distance, count, _log_share(outlier, valid), _log_share(isolated, valid)]
+
+
+def _log_share(some: Tensor, valid: Tensor) -> Tensor:  # [B, 8, h, w] each → the same
+    """Logarithm of the share of `some` among all measurements of an image."""
     whole = (1, 2, 3)
-    share = (outlier.sum(whole, keepdim=True) + OUTLIER_PRIOR) / (valid.sum(whole, keepdim=True) + 1)
-    return [*rows, share.log().expand_as(z)]
+    share = (some.sum(whole, keepdim=True) + OUTLIER_PRIOR) / (valid.sum(whole, keepdim=True) + 1)
+    return share.log().expand_as(some)
 
 
 @dataclass(frozen=True)

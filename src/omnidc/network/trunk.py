@@ -2,7 +2,8 @@
 
 Color enters through EfficientNet-Lite0's pyramid. Measurements enter at 1/2 without losing their place within a cell
 (space to depth), with a validity channel and the dense first guess, and at every coarser level as mean log depth and
-density. Each measurement counts by its confidence. Log depths are in standard deviations of the scene.
+the share of pixels measured. Each measurement counts by its confidence. Log depths are in standard deviations of the
+scene.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from omnidc.network.cells import Cells
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
-from omnidc.network.normalize import normalize_imagenet
-from omnidc.network.prefill import Prefill, upsample2x
+from omnidc.network.normalize import PRIOR_LOG_STD, normalize_imagenet
+from omnidc.network.prefill import Prefill, presence, upsample2x
 
 ENCODER_STD = (8.0, 9.0, 8.0, 6.0, 5.0)  # of the ImageNet features of each level: depth must count beside them
-SPARSE_CHANNELS = 2 * 4 + 3  # at 1/2
+SPARSE_CHANNELS = 2 * 4 + 5  # at 1/2
+LEAST_SHARE = 1e-8  # of measured pixels: the square root has a finite slope there
 
 
 class ResidualBlock(nn.Module):
@@ -70,12 +73,13 @@ class Trunk(nn.Module):
         self.fuse2 = nn.Conv2d(e2 + SPARSE_CHANNELS, c2, 3, padding=1)
         self.down4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
         self.fuse4 = nn.Conv2d(e4 + 2, c4, 1)
+        self.block4 = ResidualBlock(c4)
         self.down8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
         self.fuse8 = nn.Conv2d(e8 + 2, c8, 1)
         self.block8 = ResidualBlock(c8)
         self.down16 = nn.Conv2d(c8, c16, 3, stride=2, padding=1)
         self.fuse16 = nn.Conv2d(e16 + 2, c16, 1)
-        self.block16 = ResidualBlock(c16)
+        self.block16 = nn.Sequential(ResidualBlock(c16), ResidualBlock(c16))
         self.down32 = nn.Conv2d(c16, c32, 3, stride=2, padding=1)
         self.fuse32 = nn.Conv2d(e32 + 2, c32, 1)
         self.bottleneck = nn.Sequential(*(AttentionBlock(c32, heads) for _ in range(attention_blocks)))
@@ -86,6 +90,7 @@ class Trunk(nn.Module):
         self.lateral4 = nn.Conv2d(c8, c4, 1)
         self.up4 = ResidualBlock(c4)
         self.lateral2 = nn.Conv2d(c4, c2, 1)
+        self.up2 = ResidualBlock(c2)
 
     def forward(
         self,
@@ -97,24 +102,28 @@ class Trunk(nn.Module):
     ) -> list[Tensor]:
         color = [level / std for level, std in zip(self.encoder(normalize_imagenet(image)), ENCODER_STD, strict=True)]
         measured = F.pixel_unshuffle(torch.cat([confidence * z, confidence], dim=1), 2)
-        prior = log_std.log().expand_as(guess.density)
-        stats = [sparse_stats(cells.weight, cells.log_depth) for cells in guess.levels[1:]]
+        contrast = (log_std / PRIOR_LOG_STD).log().expand_as(guess.density)
+        half = guess.levels[0]
+        mean = half.log_depth / (half.weight + 1e-3)
+        stats = [sparse_stats(cells, 4 ** (level + 2)) for level, cells in enumerate(guess.levels[1:])]
 
-        x2 = self.fuse2(torch.cat([color[0], measured, guess.log_depth, guess.density, prior], dim=1))
-        x4 = self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1))
+        maps = [color[0], measured, mean, presence(half.weight), guess.log_depth, guess.density, contrast]
+        x2 = self.fuse2(torch.cat(maps, dim=1))
+        x4 = self.block4(self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1)))
         x8 = self.block8(self.down8(x4) + self.fuse8(torch.cat([color[2], stats[1]], dim=1)))
         x16 = self.block16(self.down16(x8) + self.fuse16(torch.cat([color[3], stats[2]], dim=1)))
         x32 = self.bottleneck(self.down32(x16) + self.fuse32(torch.cat([color[4], stats[3]], dim=1)))
         x16 = self.up16(x16 + upsample2x(self.lateral16(x32)))
         x8 = self.up8(x8 + upsample2x(self.lateral8(x16)))
         x4 = self.up4(x4 + upsample2x(self.lateral4(x8)))
-        x2 = x2 + upsample2x(self.lateral2(x4))
+        x2 = self.up2(x2 + upsample2x(self.lateral2(x4)))
         return [x2, x4, x8, x16, x32]
 
 
 def sparse_stats(
-    n: Tensor,  # [B, 1, h, w], sum of the confidences of a cell's measurements
-    s: Tensor,  # [B, 1, h, w], sum of confidence times log depth
+    cells: Cells,
+    pixels: int,  # of a cell
 ) -> Tensor:  # [B, 2, h, w]
-    """Mean log depth of each cell, and the logarithm of how much was measured in it."""
-    return torch.cat([s / (n + 1e-3), n.log1p()], dim=1)
+    """Mean log depth of each cell, and the root of the share of its pixels that was measured."""
+    share = (cells.weight / pixels + LEAST_SHARE).sqrt() - LEAST_SHARE**0.5
+    return torch.cat([cells.log_depth / (cells.weight + 1e-3), share], dim=1)
