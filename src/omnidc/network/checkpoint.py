@@ -39,7 +39,11 @@ ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
 }
 
 # Names that stand for files within the package.
-BUNDLED = {"compact": Path(__file__).parents[1] / "weights" / "compact.safetensors"}
+WEIGHTS = Path(__file__).parents[1] / "weights"
+BUNDLED = {
+    "compact": WEIGHTS / "compact.safetensors",
+    "compact-preview": WEIGHTS / "compact-preview.safetensors",  # the redesigned network, not yet the default
+}
 
 FORMAT = "omnidc"
 
