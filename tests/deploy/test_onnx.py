@@ -272,7 +272,12 @@ def test_exported_compact_network_equals_torch(tmp_path: Path) -> None:
     completer = OnnxCompleter(report.path)
     for batch, height, width in SHAPES:
         image, measured = torch.rand(batch, 3, height, width), torch.rand(batch, 1, height, width) < 0.02
+        measured[..., 4, 4] = True  # few pixels may have no measurement at all
         assert_equals_network(network, completer, image, measured * (1 + torch.rand(batch, 1, height, width)))
+    assert_equals_network(network, completer, torch.rand(1, 3, 64, 96), torch.zeros(1, 1, 64, 96))
+    # Without measurements, and the coarsest grid is one cell: any scale is right, but there must be one.
+    tiny = {"image": np.zeros((1, 3, 9, 17), np.float32), "sparse": np.zeros((1, 1, 9, 17), np.float32)}
+    assert np.isfinite(completer.session.run(["depth"], tiny)[0]).all()
     relative = completer.complete(view(70, 90)[0], None)
     assert relative.relative
     assert np.isfinite(relative.depth).all()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
+from omnidc.errors import ConfigError
 from omnidc.network.compact import CompactConfig, CompactNetwork
 
 SMALL = CompactConfig(channels=(8, 8, 12, 12, 16), attention_blocks=1, heads=2, max_side=128)
@@ -136,3 +139,40 @@ def test_config_roundtrip_makes_equal_network() -> None:
     again = CompactConfig.from_dict(SMALL.to_dict())
     assert again == SMALL
     assert CompactNetwork(again).state_dict().keys() == CompactNetwork(SMALL).state_dict().keys()
+
+
+@pytest.mark.parametrize(("cell", "most"), [(2, 5), (4, 4)])
+def test_config_refuses_resolutions_that_the_trunk_lacks(cell: int, most: int) -> None:
+    assert len(CompactNetwork(replace(SMALL, cell=cell, resolutions=most)).gradient_heads) == most
+    with pytest.raises(ConfigError, match=f"1 to {most} resolutions, not {most + 1}"):
+        CompactConfig(cell=cell, resolutions=most + 1)
+
+
+def test_every_parameter_learns() -> None:
+    torch.manual_seed(0)
+    network = CompactNetwork(SMALL)
+    image, sparse = scene()
+    out = network(image, sparse)
+    # A loss that is not symmetric: at the start all gradients are zero and a mean of log depth would hide their use.
+    target = torch.linspace(0, 1, 96).expand_as(out.depth)
+    loss = ((out.depth.log() - target) ** 2).mean() + out.laplace_scale.mean() + out.sky.mean()
+    loss = loss + out.fields.confidence.mean() + sum((g - 0.1).abs().sum() for g in out.fields.gradients)
+    loss.backward()
+    gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
+    assert [name for name, grad in gradients.items() if grad is None or not bool(torch.isfinite(grad).all())] == []
+
+
+def test_new_network_interpolates_slopes_between_points() -> None:
+    torch.manual_seed(0)
+    network = CompactNetwork(SMALL).eval()
+    image, noise = scene(height=96, width=128)
+    y, x = torch.linspace(0, 1, 96)[:, None], torch.linspace(0, 1, 128)
+    gt_depth = (0.5 * x + y).exp().expand(1, 1, 96, 128)
+    with torch.no_grad():
+        depth = network(image, gt_depth * (noise > 0)).depth
+    inside = (..., slice(8, -8), slice(8, -8))
+    assert float((depth / gt_depth - 1).abs()[inside].mean()) < 0.02
+
+
+def test_default_network_is_below_25_megabytes() -> None:
+    assert sum(parameter.numel() for parameter in CompactNetwork().parameters()) * 4 < 25e6

@@ -23,6 +23,7 @@ from omnidc.integrate.multigrid import JACOBI_DAMPING, chebyshev
 from omnidc.integrate.transfer import MAX_SHARE
 
 TINY = 1e-30
+NO_WEIGHT = 1e-10  # of a cell that neither measurements nor edges hold
 
 # Kernels as nested lists: a tracer takes these for constants.
 Kernel = list[list[list[list[float]]]]  # [outputs, inputs, rows, columns]
@@ -95,7 +96,8 @@ def _smoother(data_weight: Tensor, edges: Sequence[Tensor]) -> Tensor:
     diagonal = (data_weight + degree(edges[0])) / JACOBI_DAMPING
     if len(edges) > 1:
         diagonal = diagonal + 2 * spread(spread_sum([degree(w) for w in edges[1:]]))
-    return 1 / diagonal.clamp_min(TINY)
+    # 0 for a grid of one cell without measurements, whose residual is nothing but rounding
+    return diagonal / (diagonal.square() + NO_WEIGHT**2)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from omnidc.deploy.bands import Refined, SolvedMaps, refine_in_bands, shrink_image, shrink_sparse
 from omnidc.deploy.model_info import BAND_GRAPHS, INPUTS, OUTPUTS, WHOLE, ModelInfo
-from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, MissingExtraError
+from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.pipeline.base import BaseCompleter
@@ -46,10 +46,8 @@ class OnnxCompleter(BaseCompleter):
     def __init__(
         self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None, name: str = ""
     ) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("onnxruntime", "onnx", "Running an ONNX model") from error
+        import onnxruntime  # here, since `load` imports this module for models of torch, too
+
         file = Path(path)
         if not file.is_file():
             raise FileError(f"There is no model at {file}; make one with  omnidc export -o {file.name}.")
@@ -70,6 +68,7 @@ class OnnxCompleter(BaseCompleter):
         self.info = ModelInfo.from_metadata(metadata, str(file))
         self._refine_at = functools.cache(lambda name: open_model(base64.b64decode(metadata[name])))
         self.path, self.name = file, name or file.name
+        self.on_step: Callable[[], None] = lambda: None  # called before each part of a run; may raise to stop it
         given = {each.name: each.shape for each in self.session.get_inputs()}
         if set(given) != set(INPUTS):
             raise CheckpointError(
@@ -118,6 +117,7 @@ class OnnxCompleter(BaseCompleter):
             rows, columns = self.fixed_size
         pad = ((0, rows - height), (0, columns - width))
         inputs = {"image": np.pad(image, ((0, 0), *pad), mode="edge")[None], "sparse": np.pad(sparse, pad)[None, None]}
+        self.on_step()
         try:
             results: list[FloatMap] = self.session.run(names, {**inputs, **flags})
         except Exception as error:  # onnxruntime's errors share no public base class
@@ -141,8 +141,14 @@ class OnnxCompleter(BaseCompleter):
         names = [*SolvedMaps.names(), "residual"]
         *solved, residual = self._run_session(names, image, points, {WHOLE: np.array(False)})
         session = self._refine_at(BAND_GRAPHS[0] if size == sparse.shape else BAND_GRAPHS[1])
+
+        def refine(inputs: dict[str, Any]) -> list[FloatMap]:
+            self.on_step()
+            bands: list[FloatMap] = session.run(Refined.names(), inputs)
+            return bands
+
         out = refine_in_bands(
-            lambda inputs: session.run(Refined.names(), inputs),
+            refine,
             SolvedMaps(*solved),
             size,
             frame.image,
@@ -243,5 +249,8 @@ def _providers(device: str, available: Sequence[str]) -> list[str]:
     wanted = PROVIDERS.get(device.split(":")[0])
     if wanted is None or wanted not in available:
         names = ", ".join(name for name, provider in PROVIDERS.items() if provider in available)
-        raise ConfigError(f"The device {device!r} cannot be used with this onnxruntime: choose from auto, {names}.")
+        raise ConfigError(
+            f"The device {device!r} cannot be used with this onnxruntime: choose from auto, {names}, or install torch "
+            'for the models that run on a GPU with  pip install "omnidc[torch]".'
+        )
     return list(dict.fromkeys([wanted, PROVIDERS["cpu"]]))

@@ -50,7 +50,7 @@ class Job:
         return self.frame.image.shape[:2], self.options
 
     def cancel(self) -> None:
-        """Leave the queue, or stop at the next layer of the network. Harmless when it is done."""
+        """Leave the queue, or stop at the next step of the model. Harmless when it is done."""
         self.cancelled = True
 
     def fail(self, error: BaseException) -> None:
@@ -59,12 +59,18 @@ class Job:
 
 
 class ProgressHook:
-    """Forward hooks that report progress by counting layers, and stop a batch that nobody waits for."""
+    """Reports progress by counting steps of the model, and stops a batch that nobody waits for.
 
-    def __init__(self, network: Any) -> None:
+    A step is a layer of a torch network, or a part of an exported model (`OnnxCompleter.on_step`).
+    """
+
+    def __init__(self, completer: Any) -> None:
         self._batch: list[Job] = []
         self._calls = 0
-        self._expected: dict[Hashable, int] = {}  # layers of the last run of the same kind
+        self._expected: dict[Hashable, int] = {}  # steps of the last run of the same kind
+        if hasattr(completer, "on_step"):
+            completer.on_step = self._step
+        network: Any = getattr(completer, "network", None)
         for module in network.modules() if hasattr(network, "modules") else ():
             if not any(True for _ in module.children()):
                 module.register_forward_pre_hook(self._step)
@@ -80,7 +86,7 @@ class ProgressHook:
         finally:
             self._batch = []
 
-    def _step(self, module: Any, arguments: Any) -> None:
+    def _step(self, *of_layer: Any) -> None:
         if not self._batch:
             return
         if all(job.cancelled for job in self._batch):
@@ -101,7 +107,7 @@ class JobQueue:
         self._changed = threading.Condition()
         self._closed = True
         self._seconds = 1.0  # running mean of the time of one job
-        self._hook = ProgressHook(getattr(completer, "network", None))
+        self._hook = ProgressHook(completer)
         self._worker = threading.Thread()
 
     def start(self) -> None:
