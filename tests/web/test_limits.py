@@ -470,6 +470,37 @@ def test_cancellation_stops_a_running_network() -> None:
     queue.close()
 
 
+def test_cancellation_stops_a_running_exported_model() -> None:
+    """An exported model has no layers to hook: it calls `on_step` before each of its parts."""
+    from omnidc.pipeline import CompleteOptions, make_frame
+    from omnidc.web.jobs import CancelledError, JobQueue
+    from omnidc.web.metrics import Metrics
+
+    class Completer:
+        name = "endless.onnx"
+        running = threading.Event()
+
+        def on_step(self) -> None:
+            raise AssertionError("the queue replaces it")
+
+        def complete_frames(self, inputs: Any, options: Any) -> Any:
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                self.on_step()
+                self.running.set()
+                time.sleep(0.001)
+            raise AssertionError("was not stopped")
+
+    queue = JobQueue(Completer(), 4, 4, Metrics())
+    queue.start()
+    job = queue.submit(make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32)), CompleteOptions())
+    assert Completer.running.wait(10)
+    job.cancel()
+    with pytest.raises(CancelledError):
+        job.result.result(5)
+    queue.close()
+
+
 @pytest.mark.parametrize("path", ["/v1/complete", "/page/complete"])
 def test_a_client_that_leaves_stops_the_running_network(server_of: Any, small: Any, path: str) -> None:
     import torch

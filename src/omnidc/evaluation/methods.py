@@ -112,10 +112,10 @@ def fingerprint(source: str | Method) -> str:
     if not isinstance(source, str):
         return ""
     path = Path(source)
-    if source == "compact":  # here, since ONNX models and the doctor are without torch
+    if source.startswith("compact"):  # here, since ONNX models and the doctor are without torch
         from omnidc.network.checkpoint import BUNDLED
 
-        path = BUNDLED[source]
+        path = BUNDLED.get(source, path)
     if not path.is_file():
         return ""
     status = path.stat()
