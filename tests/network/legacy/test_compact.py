@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from omnidc.errors import CheckpointError, ConfigError
-from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0, InvertedResidual
+from omnidc.errors import ConfigError
 from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.legacy.trust import Surroundings, Trust
 from omnidc.network.upsample import bilinear_logits, convex_upsample
@@ -146,48 +144,6 @@ def test_default_size_keeps_its_promise() -> None:
 def test_config_survives_a_round_trip_through_json_types() -> None:
     values = {k: list(v) if isinstance(v, tuple) else v for k, v in SMALL.to_dict().items()}
     assert CompactConfig.from_dict(values) == SMALL
-
-
-def test_encoder_makes_a_pyramid_of_five() -> None:
-    pyramid = EfficientNetLite0()(torch.rand(1, 3, 64, 96))
-    assert [tuple(p.shape) for p in pyramid] == [
-        (1, c, 64 >> s, 96 >> s) for c, s in zip(CHANNELS, range(1, 6), strict=True)
-    ]
-
-
-def test_folding_batch_normalisation_changes_nothing(tmp_path: Path) -> None:
-    """The package's file has a batch normalisation behind every convolution; ours has none."""
-    torch.manual_seed(0)
-    encoder = EfficientNetLite0()
-    tensors: dict[str, Tensor] = {}
-
-    def invent(conv: str, bn: str, target: nn.Conv2d) -> None:
-        n = target.out_channels
-        tensors[f"{conv}.weight"] = torch.randn_like(target.weight)
-        tensors[f"{bn}.weight"], tensors[f"{bn}.bias"] = torch.rand(n), torch.randn(n)
-        tensors[f"{bn}.running_mean"], tensors[f"{bn}.running_var"] = torch.randn(n), torch.rand(n)
-
-    invent("_conv_stem", "_bn0", encoder.stem)
-    for i, block in enumerate(encoder.blocks):
-        assert isinstance(block, InvertedResidual)
-        if block.expand is not None:
-            invent(f"_blocks.{i}._expand_conv", f"_blocks.{i}._bn0", block.expand)
-        invent(f"_blocks.{i}._depthwise_conv", f"_blocks.{i}._bn1", block.depthwise)
-        invent(f"_blocks.{i}._project_conv", f"_blocks.{i}._bn2", block.project)
-    torch.save(tensors, tmp_path / "weights.pth")
-    encoder.load_imagenet(tmp_path / "weights.pth")
-
-    x = torch.rand(1, 3, 32, 32)
-    raw = nn.functional.conv2d(nn.functional.pad(x, (0, 1, 0, 1)), tensors["_conv_stem.weight"], stride=2)
-    bn = [tensors[f"_bn0.{k}"] for k in ("running_mean", "running_var", "weight", "bias")]
-    expected = nn.functional.batch_norm(raw, *bn, eps=1e-3)
-    torch.testing.assert_close(encoder.stem(x), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_weights_of_another_network_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    torch.save({"something": torch.zeros(1)}, tmp_path / "other.pth")
-    with pytest.raises(CheckpointError, match="does not hold EfficientNet-Lite0"):
-        EfficientNetLite0().load_imagenet(tmp_path / "other.pth")
 
 
 class Strict(Trust):
