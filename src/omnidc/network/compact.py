@@ -1,7 +1,7 @@
 """The compact network: OMNI-DC's idea with a small trunk, made for CPUs. One `forward` in four stages.
 
-    screen     measurements                       →  one confidence for each              (`omnidc.network.screen`)
-    fields     image, measurements, confidence    →  gradients, edge weights, features    (`omnidc.network.trunk`)
+    screen     measurements                       →  a first confidence for each          (`omnidc.network.screen`)
+    fields     image, measurements                →  gradients, edge weights, confidence  (`omnidc.network.trunk`)
     integrate  gradients, measurements            →  log depth on the integrator's grid   (`omnidc.integrate`)
     refine     log depth, image, measurements     →  depth, Laplace scale, sky            (`omnidc.network.refine`)
 
