@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.data import frame_names, is_held_out, open_source, scene_names
 from omnidc.training.manifest import write_manifest
@@ -50,10 +50,10 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("resolutions", "R = 3"): {"network": {"options": {"resolutions": 3}}},
     ("resolutions", "R = 2"): {"network": {"options": {"resolutions": 2}}},
     ("resolutions", "R = 1"): {"network": {"options": {"resolutions": 1}}},
-    ("integrator", "uniform edge weights"): {"network": {"options": {"edge_weights": False}}},
-    ("input", "no first guess"): {"network": {"options": {"prefill": False}}},
-    ("upsampling", "without colors of single pixels"): {"network": {"options": {"detail": False}}},
-    ("depth space", "log depth, not in units of relief"): {"network": {"options": {"relief": False}}},
+    ("integrator", "8 iterations"): {"network": {"options": {"iterations": 8}}},
+    ("trunk", "without attention"): {"network": {"options": {"attention_blocks": 0}}},
+    ("refine", "without propagation"): {"network": {"options": {"half_steps": 0, "propagation_steps": 0}}},
+    ("refine", "without spreading the last residuals"): {"network": {"options": {"spread_steps": 0}}},
     ("depth space", "losses in linear depth (the paper's)"): {"loss": {"weights": LINEAR_LOSSES, "relative": 0.0}},
     ("losses", "without gradient L1"): {"loss": {"weights": {"gradient_l1": 0.0}}},
     ("losses", "without gradient matching"): {"loss": {"weights": {"gradient_matching_log": 0.0}}},

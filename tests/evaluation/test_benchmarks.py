@@ -9,6 +9,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+
+from omnidc.training.config import load_config
+from omnidc.training.networks import build_network
+from omnidc.training.phases import phase_configs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -91,3 +96,14 @@ def test_figure5_without_the_score_is_a_sentence(
         figure5.main([str(path), "--out", str(tmp_path / "figure5.svg"), *more])
     assert message in capsys.readouterr().err
     assert not (tmp_path / "figure5.svg").exists()
+
+
+def test_compact_ablations_are_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    for changes in importlib.import_module("ablations").VARIANTS.values():
+        config = load_config(
+            "compact", **{section: change for section, change in changes.items() if section != "worlds"}
+        )
+        phase_configs(config)
+        with torch.device("meta"):
+            build_network(config.network)

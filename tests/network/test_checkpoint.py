@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from omnidc.errors import CheckpointError, FileError
 from omnidc.network import checkpoint
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
+from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 
@@ -142,6 +142,13 @@ def test_other_models_are_recognized(tmp_path: Path) -> None:
         save_file(SMALL, path, {"omnidc": "1", "config": json.dumps(config)})
         with pytest.raises(CheckpointError, match="update omnidc"):
             load_network(path)
+
+
+def test_model_of_version_01_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    config = {"architecture": "compact", "channels": [24, 48, 96, 144, 192], "resolutions": 4, "xtol": 3e-4}
+    save_file(SMALL, tmp_path / "old.safetensors", {"omnidc": "1", "config": json.dumps(config)})
+    with pytest.raises(CheckpointError, match=r"old\.safetensors is a model of omnidc 0\.1,.*bundled model.*\.$"):
+        load_network(tmp_path / "old.safetensors")
 
 
 def test_a_missing_file_and_a_missing_bundled_model_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,20 +123,6 @@ def test_depth_scales_with_the_input(tiny: DepthCompleter) -> None:
         np.testing.assert_allclose(scaled.uncertainty, once.uncertainty * factor, rtol=1e-5)
 
 
-def test_soft_draws_near_to_trusted_points_only(tiny: DepthCompleter) -> None:
-    image, sparse = view()
-    plain = tiny.complete(image, sparse)
-    confidence = plain.input_confidence
-    middle = float(np.nanmedian(confidence))
-    tiny.network.trusted = middle
-    drawn = tiny.complete(image, sparse)
-    trusted = confidence > middle
-    assert trusted.any()
-    assert np.abs(drawn.residual[trusted]).mean() < 0.3 * np.abs(plain.residual[trusted]).mean()
-    tiny.network.trusted = 1.0
-    assert np.array_equal(tiny.complete(image, sparse).depth, plain.depth)
-
-
 def test_hard_keeps_every_point_and_soft_reports_what_it_changed(tiny: DepthCompleter) -> None:
     image, sparse = view()
     soft = tiny.complete(image, sparse)

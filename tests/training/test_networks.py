@@ -39,18 +39,6 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
         )
 
 
-def test_training_goes_on_from_weights_without_a_part_that_begins_without_effect(tmp_path: Path) -> None:
-    older = NetworkConfig("legacy", {**SMALL, "detail": False})
-    before = build_network(older).eval()
-    export(before, older, tmp_path / "older.safetensors", {})
-    now = build_network(NetworkConfig("legacy", SMALL)).eval()
-    initialize(now, NetworkConfig("legacy", SMALL, init_checkpoint=str(tmp_path / "older.safetensors")))
-    image, sparse = torch.rand(1, 3, 64, 64), torch.zeros(1, 1, 64, 64)
-    sparse[..., 3::8, 3::8] = 1 + torch.rand(1, 1, 8, 8)
-    with torch.no_grad():
-        assert torch.equal(now(image, sparse).depth, before(image, sparse).depth)
-
-
 def test_wrong_encoder_files_are_refused(tmp_path: Path) -> None:
     network = build_network(NetworkConfig("compact", SMALL))
     with pytest.raises(FileError, match=r"none\.pth"):
@@ -64,6 +52,8 @@ def test_wrong_encoder_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_networks_that_are_none_are_refused() -> None:
+    with pytest.raises(ConfigError, match="choose one of compact, paper"):
+        build_network(NetworkConfig("nothing"))
     with pytest.raises(ConfigError, match="cannot be loaded"):
         build_network(NetworkConfig("no_such_module:Net"))
     with pytest.raises(ConfigError, match="no DepthNetwork"):

@@ -47,7 +47,7 @@ def test_compact_network_overfits_eight_rendered_images(shared: Path, tmp_path: 
     chosen = range(len(ROOMS))
     config = load_config(
         "compact",
-        network={"init_checkpoint": "compact", "freeze": ["encoder."]},
+        network={"init_checkpoint": "compact", "freeze": ["trunk.encoder."]},
         data={"sources": {"frames": str(frames.files[0])}, "pattern": "0.7%", "max_edge_fraction": 1.0},
         augment={"scale_max": 1.0, **STILL, **NO_CAMERA},
         optimizer={"batch": batch, "ema": 0.9, "lr": 1e-3, "lr_scale": {}},

@@ -61,7 +61,6 @@ def test_validation_runs_what_complete_runs() -> None:
     np.testing.assert_array_equal(ours.uncertainty, theirs.uncertainty)
 
 
-@pytest.mark.xfail(strict=True, reason="the after-treatment of the first compact network changes its depth")
 def test_complete_is_the_forward_pass_bit_for_bit() -> None:
     image, sparse = bundled_frame()
     completer = as_users_run_it(load_network("compact"))

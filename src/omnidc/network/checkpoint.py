@@ -24,7 +24,6 @@ from omnidc.io.files import atomic_path
 from omnidc.io.untrusted import untrusted
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.interface import DepthNetwork
-from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.network.paper.prior import DepthAnything
@@ -33,10 +32,10 @@ from omnidc.network.paper.released import PRIOR_PREFIX, config_of_released, read
 # The "architecture" of a configuration: its dataclass (with to_dict and from_dict) and its network. A network keeps its
 # configuration as `.config` and has no tensors outside its state dict.
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
-    "compact": (legacy.CompactConfig, legacy.CompactNetwork),  # of 0.1
     "compact-2": (CompactConfig, CompactNetwork),
     "paper": (PaperConfig, PaperNetwork),
 }
+RETIRED = "compact"  # architecture of the compact network of 0.1
 
 # Names that stand for files within the package.
 WEIGHTS = Path(__file__).parents[1] / "weights"
@@ -113,12 +112,16 @@ def config_of(path: Path, metadata: Mapping[str, str]) -> tuple[Any, type[Any]]:
     """Configuration and class of a file of ours."""
     try:
         values = json.loads(metadata["config"])
-        config_class, network_class = ARCHITECTURES[values["architecture"]]
-        return config_class.from_dict(values), network_class
+        if values["architecture"] != RETIRED:
+            config_class, network_class = ARCHITECTURES[values["architecture"]]
+            return config_class.from_dict(values), network_class
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} describes a network that this version of omnidc does not know ({error}); update omnidc."
         ) from error
+    raise CheckpointError(
+        f"{path} is a model of omnidc 0.1, which this version does not run: use the bundled model, or omnidc 0.1."
+    )
 
 
 def fill(network: DepthNetwork, tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -1,7 +1,7 @@
 """The interface of every depth-completion network of this package.
 
 A `DepthNetwork` has one `forward`: image and measurements at the output size → `Prediction`. Training, validation and
-`complete` all call it. A `StagedNetwork` has three stages, which `pipeline.legacy` calls one by one where it tiles:
+`complete` all call it. A `StagedNetwork` has three stages, which `omnidc.pipeline.tiles` calls one by one:
 
     fields     image + sparse depth   →  Fields       the network proper; every map is local, tiles can be stitched
     integrate  Fields + sparse depth  →  log depth    one global least-squares problem (omnidc.integrate)
@@ -32,12 +32,6 @@ class Fields:
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
     confidence: Tensor  # in [0, 1], of each measurement: [B, 1, h, w] in staged networks, else [B, 1, H, W]
     refinement: dict[str, Tensor] = field(default_factory=dict)  # what later stages or losses need
-    kept: Tensor | None = None  # [B, 1, h, w] in [0, 1], 0 = the measurement of a cell is left out; None = all are used
-
-    @property
-    def trust(self) -> Tensor:
-        """Return the confidence [B, 1, h, w] of the measurements that were used, 0 where one was left out."""
-        return self.confidence if self.kept is None else self.confidence * self.kept
 
 
 @dataclass
@@ -59,10 +53,7 @@ class DepthNetwork(nn.Module, ABC):
 
     config: Any  # a dataclass with to_dict and from_dict: what checkpoints keep
     size_divisor: int  # height and width given to `fields` must be multiples of this
-    trusted: float | None = None  # the completer draws its result near to measurements of more confidence; None = no
-    sharpen: bool = False  # the completer brings the outlines of its result onto those of the photograph
     max_side: int | None = None  # larger images are computed at this size; None = no limit
-    neutral: tuple[str, ...] = ()  # beginnings of names: parts that do nothing at first, and that files may lack
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean color)
 
     def for_inference(self) -> DepthNetwork:

@@ -112,7 +112,7 @@ def pad_to_multiple(
     """Pad at the bottom and on the right up to the next multiple; return also the size before.
 
     mode: "replicate" repeats the image's last row and column; "mean" continues with ImageNet's mean color, which
-    is 0 after `imagenet`. Sparse depth gets no measurements there.
+    is 0 after `normalize_imagenet`. Sparse depth gets no measurements there.
     """
     if mode not in ("replicate", "mean"):
         raise ConfigError(f'Padding mode {mode!r} does not exist; use "replicate" or "mean".')

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -37,20 +35,3 @@ def convex_upsample(
     for k in range(1, 9):
         fine = fine + weights[:, None, k] * padded[..., k // 3 : k // 3 + height, k % 3 : k % 3 + width]
     return F.pixel_shuffle(fine.flatten(1, 2), factor)
-
-
-def bilinear_logits(factor: int) -> tuple[float, ...]:
-    """Logits of `convex_upsample` that make it bilinear interpolation; where learning begins."""
-
-    def weight(neighbor: int, fine: int) -> float:
-        offset = (fine + 0.5) / factor - 0.5  # of a fine pixel from the center of its cell, in cells
-        return max(0.0, 1 - abs(offset - neighbor))
-
-    fine = range(factor)
-    return tuple(
-        math.log(weight(dy, a) * weight(dx, b) + 1e-3)
-        for dy in (-1, 0, 1)
-        for dx in (-1, 0, 1)
-        for a in fine
-        for b in fine
-    )

@@ -44,7 +44,7 @@ class RunDetails:
     """How a result was computed; goes into the metadata.
 
     unit_reason: which unit was assumed, and why. computed_width, computed_height: the working size. tile: side of the
-    tiles in pixels; None = the whole image ran at once. solver_residual: ‖r‖ / ‖b‖ of the normal equations at the end.
+    tiles in pixels; None = without tiles. solver_residual: ‖r‖ / ‖b‖ of the normal equations at the end.
     """
 
     model: str = ""

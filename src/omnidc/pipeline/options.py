@@ -40,7 +40,8 @@ class CompleteOptions:
     keep_input: "soft" lets the network overrule measurements; "hard" makes the result pass through all of them.
     max_long_side: larger images are computed at this size, and the result is brought back to theirs. None: what suits
         the network (960 for "compact", which was trained on small pictures; no limit for the paper's).
-    tile: "auto" runs images above 2.1 megapixels in tiles of 1024 pixels; a number sets the side; None never tiles.
+    tile: of networks in stages (the paper's). "auto" runs images above 2.1 megapixels in tiles of 1024 pixels; a number
+        sets the side; None never tiles. "compact" needs no tiles: it has no effect there.
     clip_depth: largest depth in the result, in its unit.
     sky: what becomes of pixels that the network takes for sky. "mask": 0 in depth maps, absent from clouds, meshes and
         exports. "far": `clip_depth`, or the largest depth of the others. "keep": the network's depth.
@@ -59,7 +60,10 @@ class CompleteOptions:
     )
     tile: TileOption = field(
         default="auto",
-        metadata={"help": 'Side of tiles for large images: "auto", "none" or pixels.', "parse": parse_tile},
+        metadata={
+            "help": 'Side of the tiles of the paper\'s network: "auto", "none" or pixels; compact needs none.',
+            "parse": parse_tile,
+        },
     )
     clip_depth: float | None = field(default=None, metadata={"help": "Largest depth in the result."})
     sky: SkyOption = field(

@@ -1,7 +1,7 @@
 """The one way from frames to maps: NumPy to tensors, one call of the network, tensors to NumPy.
 
 A network takes images and measurements at the size of the output and a working size, and returns maps of the output
-size (`DepthNetwork.forward`). Networks in stages (the paper's, and that of 0.1) still run through `pipeline.legacy`.
+size (`DepthNetwork.forward`). Networks in stages (the paper's) know one size only: `omnidc.pipeline.staged` runs them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from omnidc.frame import Frame
 from omnidc.network.interface import DepthNetwork, StagedNetwork
 from omnidc.pipeline.maps import FloatMap, Maps, working_size
 from omnidc.pipeline.options import CompleteOptions
+from omnidc.pipeline.staged import run_staged, tile_side
 
 BATCH = 4  # images of one size that run together
 BATCH_PIXELS = 2_100_000  # at most so many pixels at the working size: about Full HD
@@ -25,10 +26,6 @@ BATCH_OUTPUT = 12_000_000  # and so many of the output
 
 def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions) -> list[Maps]:
     """Run frames of any sizes; those of one size run together."""
-    if isinstance(network, StagedNetwork):
-        from omnidc.pipeline.legacy.staged import run_staged
-
-        return run_staged(network, frames, options)
     groups: dict[tuple[int, int], list[int]] = {}
     for index, frame in enumerate(frames):
         groups.setdefault((frame.height, frame.width), []).append(index)
@@ -46,18 +43,23 @@ def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions
 def _run_batch(
     network: DepthNetwork, frames: Sequence[Frame], size: tuple[int, int], options: CompleteOptions
 ) -> list[Maps]:
-    device = next(network.parameters(), torch.empty(0)).device
-    images = torch.stack([image_tensor(frame) for frame in frames]).to(device)
-    sparse = torch.stack([torch.from_numpy(frame.measurements())[None] for frame in frames]).to(device)
+    images = torch.stack([torch.from_numpy(frame.image).permute(2, 0, 1).float().div_(255) for frame in frames])
+    sparse = torch.stack([torch.from_numpy(frame.measurements())[None] for frame in frames])
+    keep_input, tile = options.keep_input == "hard", None
     with torch.inference_mode():
-        out = network(images, sparse, working_size=size, keep_input=options.keep_input == "hard")
+        if isinstance(network, StagedNetwork):
+            tile = tile_side(options.tile, size)
+            out = run_staged(network, images, sparse, size, keep_input, tile)
+        else:
+            device = next(network.parameters(), torch.empty(0)).device
+            out = network(images.to(device), sparse.to(device), working_size=size, keep_input=keep_input)
     tiny = float(np.finfo(np.float32).tiny)
     results = []
     for k in range(len(frames)):
         depth = _array(out.depth[k, 0].clamp_min(tiny))
         if not np.isfinite(depth).all():
             raise ConvergenceError("The network gave no finite depth for this input: check the unit of the points.")
-        measured = sparse[k, 0].cpu().numpy() > 0
+        measured = sparse[k, 0].numpy() > 0
         results.append(
             Maps(
                 depth=depth,
@@ -67,14 +69,10 @@ def _run_batch(
                 working_size=size,
                 iterations=int(out.info.iterations[k]),
                 residual=float(out.info.residuals[-1, k]),
+                tile=tile,
             )
         )
     return results
-
-
-def image_tensor(frame: Frame) -> Tensor:
-    """Return the image as [3, H, W] in [0, 1]."""
-    return torch.from_numpy(frame.image).permute(2, 0, 1).float().div_(255)
 
 
 def _array(values: Tensor) -> FloatMap:

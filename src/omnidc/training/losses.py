@@ -415,21 +415,13 @@ def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
 
 
 def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
-    # A screen of the measurements passes on no gradient: it learns from this loss alone.
-    fields = x.prediction.fields
-    confidences = [c for c in (fields.confidence, fields.refinement.get("screen")) if c is not None]
-    return torch.stack(
-        [
-            input_confidence(
-                confidence.to(x.sparse.dtype),
-                x.sparse,
-                x.gt_depth,
-                x.batch.outlier_mask,
-                tolerance=config.noise_tolerance,
-            )
-            for confidence in confidences
-        ]
-    ).sum(dim=0)
+    return input_confidence(
+        x.prediction.fields.confidence.to(x.sparse.dtype),
+        x.sparse,
+        x.gt_depth,
+        x.batch.outlier_mask,
+        tolerance=config.noise_tolerance,
+    )
 
 
 def sky_entropy(

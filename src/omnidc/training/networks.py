@@ -18,13 +18,12 @@ from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork
-from omnidc.network.legacy import compact as legacy
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
 from omnidc.training.config import NetworkConfig
 from omnidc.training.encoder import resolve_encoder
 
-NAMES = ("compact", "legacy", "paper")  # legacy: the compact network of 0.1
+NAMES = ("compact", "paper")
 
 
 def build_network(config: NetworkConfig) -> DepthNetwork:
@@ -35,8 +34,6 @@ def build_network(config: NetworkConfig) -> DepthNetwork:
     try:
         if config.name == "compact":
             return CompactNetwork(CompactConfig(**options))
-        if config.name == "legacy":
-            return legacy.CompactNetwork(legacy.CompactConfig(**options))
         if config.name == "paper":
             return PaperNetwork(PaperConfig(**options))
         module, colon, attribute = config.name.partition(":")
@@ -65,9 +62,8 @@ def initialize(network: DepthNetwork, config: NetworkConfig) -> None:
     elif not config.init_checkpoint and hasattr(getattr(network, "encoder", None), "load_imagenet"):
         warnings.warn("The encoder starts from random weights: network.encoder is empty.", stacklevel=2)
     if config.init_checkpoint:
-        new = {name: tensor for name, tensor in network.state_dict().items() if name.startswith(network.neutral)}
         try:
-            network.load_state_dict({**new, **load_network(Path(config.init_checkpoint)).state_dict()})
+            network.load_state_dict(load_network(Path(config.init_checkpoint)).state_dict())
         except RuntimeError as error:
             raise CheckpointError(
                 f"{config.init_checkpoint} holds another network than the configuration describes."

@@ -24,7 +24,7 @@ def make_optimizer(network: DepthNetwork, config: OptimizerConfig) -> torch.opti
             continue
         decay = config.weight_decay if config.decay_all or parameter.ndim >= 2 else 0.0
         groups.setdefault((scale, decay), []).append(parameter)
-    unused = sorted(prefix for prefix in set(config.lr_scale) - used if not prefix.startswith(network.neutral))
+    unused = sorted(set(config.lr_scale) - used)
     if unused:
         raise ConfigError(f"optimizer.lr_scale: the network has no parameter that begins with {unused[0]!r}.")
     return torch.optim.AdamW(

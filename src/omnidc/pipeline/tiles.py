@@ -1,4 +1,4 @@
-"""Running a network over an image: whole, or in overlapping tiles around one global integration.
+"""Running a network in stages over an image: whole, or in overlapping tiles around one global integration.
 
 Tiles. `fields` of each tile are stitched, the integrator solves the whole image at once, and `refine` runs tile by tile
 on the common solution; so tiles share one geometry and no seam can show. The outer margin of a tile, where the
@@ -14,77 +14,64 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from omnidc.integrate import ConvergenceWarning, SolveInfo
-from omnidc.network.interface import Fields, StagedNetwork
+from omnidc.integrate import ConvergenceWarning
+from omnidc.network.interface import Fields, Prediction, StagedNetwork
 from omnidc.network.normalize import masked_median, pad_to_multiple
 
-AUTO_PIXELS = 2_100_000  # above this, tile="auto" tiles; Full HD just stays whole
-TILE = 1024
 OVERLAP = 192  # a quarter of it is cut off at either side, half of it blends
 COARSEST = 32  # tiles start at multiples of this, so that cells of every level (4·2^r ≤ 32 pixels) coincide
 KEEP_BYTES = 2 << 30  # refinement parameters kept between the two passes; beyond, the network runs twice
 
 
-@dataclass
-class Output:
-    """What the network made of a batch, cropped to the image."""
-
-    depth: Tensor  # [B, 1, H, W]
-    scale: Tensor | None  # [B, 1, H, W], Laplace scale
-    confidence: Tensor  # [B, 1, h, w], of cells of `stride` pixels; covers the padding too
-    stride: int
-    log_depth: Tensor  # [B, 1, h, w], absolute: the warm start for a next frame
-    info: SolveInfo
-
-
-def run(
+def run_in_tiles(
     network: StagedNetwork,
     image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
     sparse: Tensor,  # [B, 1, H, W]
-    start: Tensor | None = None,  # [B, 1, h, w], `log_depth` of an earlier frame of the same size
     tile: int | None = None,  # side of the tiles in pixels; None = the whole image at once
     overlap: int = OVERLAP,
     keep_bytes: int = KEEP_BYTES,
-) -> Output:
-    """Pad, run, crop."""
+) -> Prediction:
+    """Pad, run, crop; depth, scale and confidence are [B, 1, H, W], on the CPU."""
+    height, width = image.shape[-2:]
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the info tells it, and the user meets it as a sentence
-        if tile is None or (image.shape[-2] <= tile and image.shape[-1] <= tile):
-            return _run_whole(network, image, sparse, start)
-        return _run_tiled(network, image, sparse, start, tile, overlap, keep_bytes)
+        if tile is None or (height <= tile and width <= tile):
+            out = _run_whole(network, image, sparse)
+        else:
+            out = _run_tiles(network, image, sparse, tile, overlap, keep_bytes)
+
+        def crop(values: Tensor) -> Tensor:
+            return values[..., :height, :width].cpu()
+
+        return replace(
+            out,
+            depth=crop(out.depth),
+            depth_init=crop(out.depth_init),
+            laplace_scale=None if out.laplace_scale is None else crop(out.laplace_scale),
+            fields=replace(out.fields, confidence=crop(F.interpolate(out.fields.confidence, out.depth.shape[-2:]))),
+        )
 
 
-def _run_whole(network: StagedNetwork, image: Tensor, sparse: Tensor, start: Tensor | None) -> Output:
-    padded, padded_sparse, (height, width) = pad_to_multiple(image, sparse, network.size_divisor, network.padding)
-    device = next(network.parameters(), torch.empty(0)).device
-    result = network(padded.to(device), padded_sparse.to(device), None if start is None else start.to(device))
-    return Output(
-        result.depth[..., :height, :width].cpu(),
-        None if result.laplace_scale is None else result.laplace_scale[..., :height, :width].cpu(),
-        result.fields.trust.cpu(),
-        padded.shape[-2] // result.fields.confidence.shape[-2],
-        (result.log_depth + result.median.log()).cpu(),
-        result.info,
-    )
+def _run_whole(network: StagedNetwork, image: Tensor, sparse: Tensor) -> Prediction:
+    image, sparse, _ = pad_to_multiple(image, sparse, network.size_divisor, network.padding)
+    device = _device(network)
+    result: Prediction = network(image.to(device), sparse.to(device))
+    return result
 
 
-def _run_tiled(
-    network: StagedNetwork,
-    image: Tensor,
-    sparse: Tensor,
-    start: Tensor | None,
-    tile: int,
-    overlap: int,
-    keep_bytes: int,
-) -> Output:
-    device = next(network.parameters(), torch.empty(0)).device
+def _run_tiles(
+    network: StagedNetwork, image: Tensor, sparse: Tensor, tile: int, overlap: int, keep_bytes: int
+) -> Prediction:
+    device = _device(network)
     grid = math.lcm(network.size_divisor, COARSEST)
-    image, sparse, (height, width) = pad_to_multiple(image, sparse, grid, network.padding)
+    image, sparse, _ = pad_to_multiple(image, sparse, grid, network.padding)
+    height, width = image.shape[-2:]
     median = masked_median(sparse)
     relative = sparse / median
-    windows = list(tiles(relative.shape[-2], relative.shape[-1], tile, overlap, grid))
+    windows = list(tiles(height, width, tile, overlap, grid))
 
     def fields_of(window: Window) -> Fields:
         return network.fields(window.crop(image).to(device), window.crop(relative).to(device))
@@ -97,10 +84,8 @@ def _run_tiled(
         levels, weighted = len(part.gradients), part.weights is not None
         maps = {f"gradient {r}": g for r, g in enumerate(part.gradients)}
         maps |= {f"weight {r}": w for r, w in enumerate(part.weights or ())}
-        if part.kept is not None:
-            maps["kept"] = part.kept
         for name, values in {**maps, "confidence": part.confidence}.items():
-            stitch.setdefault(name, Stitch(relative.shape[-2], relative.shape[-1])).add(window, values)
+            stitch.setdefault(name, Stitch(height, width)).add(window, values)
         if kept is not None:
             kept.append({name: values.cpu() for name, values in part.refinement.items()})
             size = sum(t.numel() * t.element_size() for t in kept[-1].values())
@@ -111,31 +96,34 @@ def _run_tiled(
         tuple(whole[f"gradient {r}"] for r in range(levels)),
         tuple(whole[f"weight {r}"] for r in range(levels)) if weighted else None,
         whole["confidence"],
-        kept=whole.get("kept"),
     )
-    shift = None if start is None else start.to(device) - median.log().to(device)
-    log_depth, info = network.integrate(fields, relative.to(device), shift)
+    log_depth, info = network.integrate(fields, relative.to(device))
 
-    depth, scale = Stitch(*relative.shape[-2:]), Stitch(*relative.shape[-2:])
+    depth, start, scale = (Stitch(height, width) for _ in range(3))
     for k, window in enumerate(windows):
         refinement = fields_of(window).refinement if kept is None else kept[k]
         if kept is not None:
             kept[k] = {}  # freed as we go
         part = replace(window.crop_fields(fields), refinement={n: t.to(device) for n, t in refinement.items()})
-        cells = window.crop(log_depth, relative.shape[-2] // log_depth.shape[-2])
-        fine, _, b = network.refine(part, cells, window.crop(relative).to(device))
+        cells = window.crop(log_depth, height // log_depth.shape[-2])
+        fine, fine_start, b = network.refine(part, cells, window.crop(relative).to(device))
         depth.add(window, fine.cpu())
+        start.add(window, fine_start.cpu())
         if b is not None:
             scale.add(window, b.cpu())
-    factor = median.cpu()
-    return Output(
-        depth.result()[..., :height, :width] * factor,
-        scale.result()[..., :height, :width] * factor if scale.total is not None else None,
-        fields.trust.cpu(),
-        image.shape[-2] // fields.confidence.shape[-2],
-        log_depth.cpu() + factor.log(),
-        info,
+    return Prediction(
+        depth=depth.result() * median,
+        depth_init=start.result() * median,
+        laplace_scale=scale.result() * median if scale.total is not None else None,
+        fields=fields,
+        log_depth=log_depth,
+        median=median,
+        info=info,
     )
+
+
+def _device(network: StagedNetwork) -> torch.device:
+    return next(network.parameters(), torch.empty(0)).device
 
 
 @dataclass(frozen=True)
@@ -162,7 +150,6 @@ class Window:
             tuple(map(part, fields.gradients)),
             None if fields.weights is None else tuple(map(part, fields.weights)),
             part(fields.confidence),
-            kept=None if fields.kept is None else part(fields.kept),
         )
 
     def weight(self, stride: int) -> Tensor:

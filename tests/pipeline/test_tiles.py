@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidc.network.checkpoint import load_network
 from omnidc.network.interpolate import Interpolator
-from omnidc.pipeline.legacy.tiles import Stitch, run, tiles
+from omnidc.pipeline.tiles import Stitch, run_in_tiles, tiles
 
 
 def scene(height: int, width: int, points: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -30,40 +28,20 @@ def test_tiles_give_the_result_of_the_whole_image(
 ) -> None:
     image, sparse = scene(*size)
     network = Tiny(multiple=32).eval()
-    whole = run(network, image, sparse)
+    whole = run_in_tiles(network, image, sparse)
     network.calls.clear()
-    tiled = run(network, image, sparse, tile=128, overlap=64, keep_bytes=keep_bytes)
+    tiled = run_in_tiles(network, image, sparse, tile=128, overlap=64, keep_bytes=keep_bytes)
     windows = len(list(tiles(*size, 128, 64, 32)))
     assert windows >= 6
     assert len(network.calls) == windows * (1 if keep_bytes else 2)
     assert max(map(max, network.calls)) == 128
     torch.testing.assert_close(tiled.depth, whole.depth, rtol=2e-4, atol=0)
-    assert whole.scale is not None
-    assert tiled.scale is not None
-    torch.testing.assert_close(tiled.scale, whole.scale, rtol=2e-4, atol=0)
-    torch.testing.assert_close(tiled.confidence, whole.confidence)
+    assert whole.laplace_scale is not None
+    assert tiled.laplace_scale is not None
+    torch.testing.assert_close(tiled.laplace_scale, whole.laplace_scale, rtol=2e-4, atol=0)
+    torch.testing.assert_close(tiled.depth_init, whole.depth_init, rtol=2e-4, atol=0)
+    torch.testing.assert_close(tiled.fields.confidence, whole.fields.confidence)
     torch.testing.assert_close(tiled.log_depth, whole.log_depth, rtol=0, atol=2e-4)
-
-
-def slope_with_outliers(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A plane measured at one pixel in sixty, a tenth of the measurements three times too far (the mask)."""
-    generator = torch.Generator().manual_seed(1)
-    plane = torch.linspace(2, 4, width).expand(1, 1, height, width)
-    measured = torch.rand(plane.shape, generator=generator) < 1 / 60
-    wrong = measured & (torch.rand(plane.shape, generator=generator) < 0.1)
-    image = torch.full((1, 3, height, width), 0.5)
-    return image, torch.where(wrong, 3 * plane, plane) * measured, wrong
-
-
-@pytest.mark.parametrize("tile", [None, 256], ids=["whole", "tiled"])
-def test_the_shipped_network_leaves_outliers_out_and_says_so(tile: int | None) -> None:
-    image, sparse, wrong = slope_with_outliers(320, 448)
-    output = run(load_network("compact").eval(), image, sparse, tile=tile, overlap=64)
-    plane = torch.linspace(2, 4, 448).expand_as(sparse)
-    assert float((output.depth / plane - 1).abs().mean()) < 0.01
-    confidence = F.interpolate(output.confidence, scale_factor=output.stride)
-    assert float(confidence[wrong].mean()) < 0.15  # some share their cell with a right one
-    assert float(confidence[(sparse > 0) & ~wrong].mean()) > 0.9
 
 
 def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
@@ -78,7 +56,7 @@ def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
     image[..., :256] *= 0.2
 
     def sharpest_bend(overlap: int) -> float:
-        log_depth = run(Moody(), image, sparse, tile=256, overlap=overlap).log_depth
+        log_depth = run_in_tiles(Moody(), image, sparse, tile=256, overlap=overlap).log_depth
         return float(log_depth.diff(n=2, dim=-1)[..., 8:-8].abs().max())
 
     assert sharpest_bend(96) < 0.4 * sharpest_bend(8)
@@ -87,10 +65,10 @@ def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (7, 9), (33, 65), (200, 331)])
 def test_any_size_comes_back_at_its_own_size(Tiny: Callable[..., Any], size: tuple[int, int]) -> None:
     image, sparse = scene(*size, points=20)
-    output = run(Tiny(), image, sparse, tile=96)
+    output = run_in_tiles(Tiny(), image, sparse, tile=96)
     assert output.depth.shape == (1, 1, *size)
-    assert output.scale is not None
-    assert output.scale.shape == (1, 1, *size)
+    assert output.laplace_scale is not None
+    assert output.laplace_scale.shape == (1, 1, *size)
     assert (output.depth > 0).all()
     assert torch.isfinite(output.depth).all()
 
@@ -113,6 +91,8 @@ def test_tiles_cover_every_cell_and_their_weights_blend(rows: int, columns: int,
 def test_depth_scales_with_the_measurements_in_tiles_too(Tiny: Callable[..., Any]) -> None:
     image, sparse = scene(192, 192)
     network = Tiny()
-    once = run(network, image, sparse, tile=96, overlap=48).depth
+    once = run_in_tiles(network, image, sparse, tile=96, overlap=48).depth
     for factor in (2.0**-20, 2.0**10):
-        torch.testing.assert_close(run(network, image, sparse * factor, tile=96, overlap=48).depth, once * factor)
+        torch.testing.assert_close(
+            run_in_tiles(network, image, sparse * factor, tile=96, overlap=48).depth, once * factor
+        )
