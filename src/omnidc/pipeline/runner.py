@@ -33,22 +33,24 @@ def run(network: DepthNetwork, frames: Sequence[Frame], options: CompleteOptions
     results: dict[int, Maps] = {}
     for (height, width), members in groups.items():
         size = working_size(height, width, max_side)
+        tile = tile_side(options.tile, size) if isinstance(network, StagedNetwork) else None
         together = max(1, min(BATCH, BATCH_PIXELS // (size[0] * size[1]), BATCH_OUTPUT // (height * width)))
+        if tile is not None:
+            together = 1  # tiles bound the memory
         for first in range(0, len(members), together):
             batch = members[first : first + together]
-            results.update(zip(batch, _run_batch(network, [frames[k] for k in batch], size, options)))
+            maps = _run_batch(network, [frames[k] for k in batch], size, tile, options.keep_input == "hard")
+            results.update(zip(batch, maps))
     return [results[index] for index in range(len(frames))]
 
 
 def _run_batch(
-    network: DepthNetwork, frames: Sequence[Frame], size: tuple[int, int], options: CompleteOptions
+    network: DepthNetwork, frames: Sequence[Frame], size: tuple[int, int], tile: int | None, keep_input: bool
 ) -> list[Maps]:
     images = torch.stack([torch.from_numpy(frame.image).permute(2, 0, 1).float().div_(255) for frame in frames])
     sparse = torch.stack([torch.from_numpy(frame.measurements())[None] for frame in frames])
-    keep_input, tile = options.keep_input == "hard", None
     with torch.inference_mode():
         if isinstance(network, StagedNetwork):
-            tile = tile_side(options.tile, size)
             out = run_staged(network, images, sparse, size, keep_input, tile)
         else:
             device = next(network.parameters(), torch.empty(0)).device
