@@ -19,7 +19,7 @@ ROOT = Path(omnidc.__file__).parent
 # subpackage or module: (others that it imports, third-party packages that it imports)
 ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
-    "lazy": ("", ""),
+    "lazy": ("errors", ""),
     "frame": ("errors", "numpy"),
     "geometry": ("errors", "cv2 numpy"),
     "io": ("errors frame geometry", "OpenEXR PIL cv2 laspy lazrs natsort numpy plyfile scipy trimesh yaml"),
@@ -41,7 +41,7 @@ ALLOWED_IMPORTS: dict[str, tuple[str, str]] = {
         "cv2 numpy pydantic safetensors tomli torch tqdm",
     ),
     "evaluation": (
-        "__init__ datasets errors frame geometry integrate io network patterns pipeline",
+        "__init__ datasets deploy errors frame geometry integrate io patterns pipeline",
         "PIL cv2 numpy scipy torch tqdm",
     ),
     "diagnose": ("errors evaluation frame pipeline viz", "cv2 numpy scipy"),

@@ -4,6 +4,8 @@ All of them are `ValueError`s, so that callers who know nothing of this package 
 prints the sentence and leaves with exit code 2.
 """
 
+from importlib.util import find_spec
+
 
 class OmnidcError(ValueError):
     """Base of all errors that are the input's fault, not the program's."""
@@ -34,6 +36,12 @@ class MissingExtraError(OmnidcError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f'{purpose} needs the package {package}: install it with  pip install "omnidc[{extra}]".')
+
+
+def require_torch(purpose: str, extra: str = "torch") -> None:
+    """Say what to install where torch is missing; a base install runs exported models without it."""
+    if find_spec("torch") is None:
+        raise MissingExtraError("torch", extra, purpose)
 
 
 class ConvergenceError(OmnidcError):

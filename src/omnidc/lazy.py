@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from omnidc.errors import require_torch
+
 
 def lazy_names(
     package: str,  # `__name__` of the package
@@ -16,7 +18,12 @@ def lazy_names(
 
     def get(name: str) -> Any:
         if name in homes:
-            return getattr(importlib.import_module(homes[name]), name)
+            try:
+                return getattr(importlib.import_module(homes[name]), name)
+            except ModuleNotFoundError as error:
+                if error.name == "torch":
+                    require_torch(f"{package}.{name}")
+                raise
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:

@@ -118,7 +118,7 @@ def main() -> None:
         typer.echo(f"omnidc: {error}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in ("torch", "safetensors"):
             raise
         typer.echo('omnidc: This needs the package torch: install it with  pip install "omnidc[torch]".', err=True)
         sys.exit(2)

@@ -17,7 +17,9 @@ def convert(
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.", show_default=False)],
 ) -> None:
     """Convert a released OMNI-DC checkpoint to omnidc's format: safetensors, with its configuration inside."""
-    from omnidc.errors import ConfigError
+    from omnidc.errors import ConfigError, require_torch
+
+    require_torch("Converting a checkpoint")
     from omnidc.network.checkpoint import load_network, save_network
 
     if output.suffix != ".safetensors":

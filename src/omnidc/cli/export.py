@@ -23,8 +23,10 @@ def export(
     iterations: Annotated[int | None, typer.Option(help="Iterations of the solver; default: the model's.")] = None,
 ) -> None:
     """Export a model to ONNX: run it without torch, in the browser, or from other languages."""
+    from omnidc.errors import ConfigError, require_torch
+
+    require_torch("Exporting to ONNX", extra="onnx")
     from omnidc.deploy.onnx import export_network
-    from omnidc.errors import ConfigError
     from omnidc.pipeline import load
 
     if output.suffix.lower() != ".onnx":

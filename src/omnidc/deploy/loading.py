@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnidc.errors import ConfigError, MissingExtraError
+from omnidc.errors import ConfigError, require_torch
 
 if TYPE_CHECKING:
     from omnidc.deploy.runtime import OnnxCompleter
@@ -77,8 +77,7 @@ def load(
         raise ConfigError(f"{place} is an ONNX model, which torch does not run: leave out --runtime torch.")
     if is_onnx:
         return OnnxCompleter(place, device)
-    if find_spec("torch") is None:
-        raise MissingExtraError("torch", "torch", f"The model {place}")
+    require_torch(f"The model {place}")
     from omnidc.pipeline import load as load_torch
 
     return load_torch(place, device)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from omnidc.deploy.bands import Refined, SolvedMaps, refine_in_bands, shrink_image, shrink_sparse
 from omnidc.deploy.model_info import BAND_GRAPHS, INPUTS, OUTPUTS, WHOLE, ModelInfo
-from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError, MissingExtraError
+from omnidc.errors import CheckpointError, ConfigError, ConvergenceError, FileError
 from omnidc.frame import Frame
 from omnidc.geometry.rasterize import resize_sparse_nearest
 from omnidc.pipeline.base import BaseCompleter
@@ -46,10 +46,8 @@ class OnnxCompleter(BaseCompleter):
     def __init__(
         self, path: str | os.PathLike[str], device: str = "auto", threads: int | None = None, name: str = ""
     ) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("onnxruntime", "onnx", "Running an ONNX model") from error
+        import onnxruntime  # here, since `load` imports this module for models of torch, too
+
         file = Path(path)
         if not file.is_file():
             raise FileError(f"There is no model at {file}; make one with  omnidc export -o {file.name}.")
@@ -251,5 +249,8 @@ def _providers(device: str, available: Sequence[str]) -> list[str]:
     wanted = PROVIDERS.get(device.split(":")[0])
     if wanted is None or wanted not in available:
         names = ", ".join(name for name, provider in PROVIDERS.items() if provider in available)
-        raise ConfigError(f"The device {device!r} cannot be used with this onnxruntime: choose from auto, {names}.")
+        raise ConfigError(
+            f"The device {device!r} cannot be used with this onnxruntime: choose from auto, {names}, or install torch "
+            'for the models that run on a GPU with  pip install "omnidc[torch]".'
+        )
     return list(dict.fromkeys([wanted, PROVIDERS["cpu"]]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -25,10 +26,12 @@ class PeakMemory:
     """
 
     def __enter__(self) -> PeakMemory:
-        import torch
-
-        self.gpu = torch.cuda.is_available()
+        self.gpu = False
         self.gigabytes = math.nan
+        if find_spec("torch") is not None:
+            import torch
+
+            self.gpu = torch.cuda.is_available()
         if self.gpu:
             torch.cuda.reset_peak_memory_stats()
         elif STATM.is_file():

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnidc.deploy.loading import WEIGHTS
 from omnidc.errors import ConfigError, InputError
 from omnidc.evaluation.baselines import BASELINES
 from omnidc.evaluation.sample import Depth, Image, Intrinsics, Method, Sample
@@ -112,10 +113,8 @@ def fingerprint(source: str | Method) -> str:
     if not isinstance(source, str):
         return ""
     path = Path(source)
-    if source.startswith("compact"):  # here, since ONNX models and the doctor are without torch
-        from omnidc.network.checkpoint import BUNDLED
-
-        path = BUNDLED.get(source, path)
+    if source == "compact":
+        path = WEIGHTS / "compact.safetensors"
     if not path.is_file():
         return ""
     status = path.stat()

@@ -7,8 +7,12 @@
 slow and obvious twin that the tests compare with, `gallery` holds problems that tests and benchmarks share.
 """
 
-from omnidc.integrate.energy import System
-from omnidc.integrate.layer import ALPHA, integrate
-from omnidc.integrate.solve import ConvergenceWarning, SolveInfo, solve
+from omnidc.errors import require_torch
+
+require_torch("omnidc.integrate")
+
+from omnidc.integrate.energy import System  # noqa: E402
+from omnidc.integrate.layer import ALPHA, integrate  # noqa: E402
+from omnidc.integrate.solve import ConvergenceWarning, SolveInfo, solve  # noqa: E402
 
 __all__ = ["ALPHA", "ConvergenceWarning", "SolveInfo", "System", "integrate", "solve"]

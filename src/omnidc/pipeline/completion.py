@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.errors import ConfigError, FileError, InputError, require_torch
 from omnidc.frame import Frame, Unit
 from omnidc.geometry.camera import check_intrinsics, unproject
 from omnidc.geometry.surface import kept_pixels
@@ -154,6 +154,7 @@ class Completion:
 
     def to_torch(self, name: Literal["depth", "uncertainty", "input_confidence", "sparse"] = "depth") -> Tensor:
         """Return a copy of one map as a float32 tensor [1, 1, H, W]."""
+        require_torch("A tensor")
         import torch
 
         values = getattr(self, name)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.errors import ConfigError, FileError, InputError, require_torch
 from omnidc.frame import Frame
 from omnidc.io.depth import CODECS, read_depth
 from omnidc.pipeline.alignment import Depth, Space, apply_line, best_line
@@ -58,6 +58,7 @@ def fuse(
     space: Space | None = None,  # what the prior holds; None = what fits the points better
 ) -> Depth:
     """Dense depth [H, W] > 0 in the unit of `sparse`."""
+    require_torch("Fusing a monocular prior")
     aligned = align_prior(sparse, prior, space)
     log_prior = np.log(aligned.astype(np.float64))
     known = np.isfinite(prior)
@@ -135,7 +136,10 @@ class PriorCompleter:
 
 def prior_completer(completer: Completer, source: str) -> Completer:
     """`completer` itself where `source` is empty; otherwise one that fuses with the priors of `open_prior`."""
-    return PriorCompleter(completer, open_prior(source)) if source else completer
+    if not source:
+        return completer
+    require_torch("Fusing a monocular prior")
+    return PriorCompleter(completer, open_prior(source))
 
 
 def align_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Depth:

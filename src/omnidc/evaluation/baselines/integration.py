@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from omnidc.errors import require_torch
 from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
 EDGE_SCALE = 0.03  # change of color (0 to 1) across which an edge's weight falls to 1/e
@@ -31,6 +32,7 @@ def _integrate(
     weights: npt.NDArray[np.float32] | None,  # [2, H, W]
 ) -> Depth:
     # Here, since the other baselines and the doctor run without torch.
+    require_torch("A baseline with the integrator")
     import torch
 
     from omnidc.integrate import integrate
