@@ -2,9 +2,7 @@
 # The HTTP service on CPUs: docker build -t omnidc . && docker run --rm -p 7861:7861 omnidc
 FROM python:3.12-slim AS build
 WORKDIR /src
-# The CPU build of torch: plain pip takes the CUDA build on Linux, which is gigabytes.
-RUN python -m venv /opt/omnidc \
-    && /opt/omnidc/bin/pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu "torch>=2.6,<2.14"
+RUN python -m venv /opt/omnidc
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN /opt/omnidc/bin/pip install --no-cache-dir ".[web]"

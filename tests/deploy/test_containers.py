@@ -40,10 +40,9 @@ def test_command_of_the_image_exists() -> None:
     assert {word for word in words if word.startswith("--")} <= known
 
 
-def test_torch_of_the_image_is_the_one_of_the_package() -> None:
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    [wanted] = re.findall(r'"(torch[<>=][^"]*)"', DOCKERFILE)
-    assert f'"{wanted}"' in project
+def test_image_installs_the_service_and_no_more() -> None:
+    [wanted] = re.findall(r'pip install (?:--\S+ )*"([^"]+)"', DOCKERFILE)
+    assert wanted == ".[web]"
 
 
 def test_compose_serves_on_this_machine_only() -> None:

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import io
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -140,58 +137,6 @@ def test_pass_through_changes_nothing_far_away() -> None:
     assert np.allclose(result[:, :15], 2.0)
 
 
-def test_runtime_needs_no_torch(model: Path, tmp_path: Path) -> None:
-    script = (
-        "import sys; sys.modules['torch'] = None\n"  # importing it raises ImportError from here on
-        "import numpy as np, omnidc\n"
-        f"completer = omnidc.load({str(model)!r})\n"
-        "sparse = np.zeros((40, 48), np.float32); sparse[::7, ::7] = 2\n"
-        "result = completer.complete(np.zeros((40, 48, 3), np.uint8), sparse, (50, 50, 24, 20))\n"
-        f"result.save({str(tmp_path / 'd.npy')!r}); result.save({str(tmp_path / 'd.ply')!r})\n"
-        "print(float(np.median(result.depth)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == pytest.approx(2.0, rel=0.2)
-    assert (tmp_path / "d.ply").is_file()
-
-
-COMMANDS = {
-    "complete": "complete {room}.jpg {room}_sparse.npz --camera {room}_intrinsics.txt -o out -f npy -f ply -f preview",
-    "folders": "complete images sparse -o out --runtime onnx",
-    "demo": "demo -o out",
-    "live": "live images sparse -o out",
-    "info": "info {model}",
-    "doctor": "doctor {room}.jpg {room}_sparse.npz --folds 2",
-}
-WITHOUT_TORCH = (
-    "import sys; sys.modules['torch'] = None\n"  # importing it raises ImportError from here on
-    "from omnidc.cli import main; main()"
-)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_with_an_onnx_model_need_no_torch(model: Path, tmp_path: Path, command: str) -> None:
-    room = Path(omnidc.__file__).parent / "examples" / "room"
-    for folder, source in (("images", f"{room}.jpg"), ("sparse", f"{room}_sparse.npz")):
-        (tmp_path / folder).mkdir()
-        shutil.copy(source, tmp_path / folder / f"a{Path(source).suffix}")
-    words = COMMANDS[command].format(room=room, model=model).split()
-    words += [] if command == "info" else ["-m", str(model)]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert command in ("doctor", "info") or list((tmp_path / "out").glob("*.npy"))
-
-
-def test_command_that_needs_torch_says_what_to_install() -> None:
-    words = ["train", "--preset", "compact", "--data", "scenes=x", "--out", "x"]
-    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert 'pip install "omnidc[torch]"' in done.stderr
-
-
 def test_service_answers_with_an_onnx_model(model: Path) -> None:
     testclient = pytest.importorskip("fastapi.testclient")
     from omnidc.web.app import create_app
@@ -204,18 +149,6 @@ def test_service_answers_with_an_onnx_model(model: Path) -> None:
         answer = client.post("/v1/complete", files=named)
     assert answer.status_code == 200
     assert np.load(io.BytesIO(answer.content)).shape == (240, 320)
-
-
-def test_torch_model_without_torch_says_what_to_install() -> None:
-    script = (
-        "import sys, importlib.util as u; find = u.find_spec\n"
-        "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
-        "import omnidc\n"
-        "try: omnidc.load('compact')\n"
-        "except omnidc.OmnidcError as error: print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert 'pip install "omnidc[torch]"' in done.stdout
 
 
 def test_foreign_and_damaged_files_are_refused(model: Path, tmp_path: Path) -> None:
