@@ -40,3 +40,25 @@ def test_bundled_model_runs_from_the_weights_of_its_checkpoint(tmp_path: Path, m
     weights.rename(tmp_path / "elsewhere.safetensors")
     with pytest.raises(CheckpointError, match="not a readable ONNX model"):
         OnnxCompleter(path)
+
+
+@pytest.mark.parametrize(
+    ("device", "driver", "cuda", "expected"),
+    [
+        ("auto", "libcuda.so.1", True, True),
+        ("auto", "libcuda.so.1", False, False),
+        ("auto", None, True, False),  # torch, slow to import, is not even asked
+        ("cpu", "libcuda.so.1", True, False),
+        ("cuda:1", None, False, True),  # asked for: torch says why not
+    ],
+)
+def test_torch_runs_the_bundled_model_where_it_finds_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, device: str, driver: str | None, cuda: bool, expected: bool
+) -> None:
+    monkeypatch.setattr(loading, "find_library", lambda name: driver if name == "cuda" else None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: cuda)
+    chosen = []
+    monkeypatch.setattr("omnidc.pipeline.completer.load", lambda name, device: chosen.append((name, device)))
+    completer = omnidc.load(device=device)
+    assert chosen == ([("compact", device)] if expected else [])
+    assert isinstance(completer, OnnxCompleter) != expected
