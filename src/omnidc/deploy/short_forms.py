@@ -1,4 +1,4 @@
-"""Equal forms of a few torch operations that become fewer and faster ONNX nodes than the exporter's own."""
+"""Equal forms of a few torch operations that become fewer, faster or more exact ONNX nodes than the exporter's own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     """`torch.softmax`, written out: onnxruntime's is four times slower over any but the last axis."""
     powers = (x - x.amax(dim, keepdim=True)).exp()
     return powers / powers.sum(dim, keepdim=True)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """`torch.sigmoid`, written out: onnxruntime's has an absolute error of 1e-8 or more and ends at -18.
+
+    Weights of measurements are compared with 1e-6, so that they need relative precision far below 1.
+    """
+    return (1 + (-x).exp()).reciprocal()
 
 
 def lerp(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
@@ -81,6 +89,8 @@ SHORT: dict[Any, Callable[..., Any]] = {
     Tensor.chunk: chunk,
     torch.softmax: softmax,
     Tensor.softmax: softmax,
+    torch.sigmoid: sigmoid,
+    Tensor.sigmoid: sigmoid,
     torch.lerp: lerp,
     Tensor.lerp: lerp,
     torch.baddbmm: baddbmm,
