@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omnidc.errors import ConfigError
-from omnidc.network.compact import CompactConfig, CompactNetwork
+from omnidc.network.compact import HALF_HIDDEN, CompactConfig, CompactNetwork
 
 SMALL = CompactConfig(channels=(8, 8, 12, 12, 16), attention_blocks=1, heads=2, max_side=128)
 
@@ -42,6 +42,13 @@ def test_forward_any_size_is_finite_and_positive(network: CompactNetwork, size: 
         assert torch.isfinite(values).all()
     assert (out.depth > 0).all()
     assert (out.laplace_scale > 0).all()
+
+
+@pytest.mark.parametrize(("cell", "expected"), [(2, [HALF_HIDDEN, 4, 6, 6]), (4, [4, 6, 6, 8])])
+def test_gradient_heads_are_wide_at_half_size_alone(cell: int, expected: list[int]) -> None:
+    """By their level, not by their channels: `SMALL` has as many at 1/4 as at 1/2."""
+    network = CompactNetwork(replace(SMALL, cell=cell))
+    assert [head[1].out_channels for head in network.gradient_heads] == expected
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])

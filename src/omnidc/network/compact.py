@@ -119,7 +119,7 @@ class CompactNetwork(DepthNetwork):
         gradient = (0.0, 0.0, 2.0, 0.0, 0.0)
         finest = 0 if config.cell == 2 else 1
         widths = config.channels[finest : finest + config.resolutions]
-        hidden = [HALF_HIDDEN if c == c2 else c // 2 for c in widths]
+        hidden = [HALF_HIDDEN if level == 0 else c // 2 for level, c in enumerate(widths, start=finest)]
         biases = [(*gradient, 0.0), *[gradient] * (len(widths) - 1)]
         self.gradient_heads = nn.ModuleList(_head(c, h, bias) for c, h, bias in zip(widths, hidden, biases))
         # Logits of the convex upsampling from the integrator's grid to half size and from there to full size
