@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -19,10 +20,13 @@ from omnidc.network.checkpoint import BUNDLED, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 
 
-def test_bundled_model_runs_from_the_weights_of_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16])
+def test_bundled_model_runs_from_the_weights_of_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: torch.dtype
+) -> None:
     network = CompactNetwork(CompactConfig(channels=(16, 16, 24, 24, 24), attention_blocks=1)).eval()
     weights = tmp_path / "compact.safetensors"
-    save_network(network, weights)
+    save_network(network.to(stored), weights)
     path = write_bundled(weights)
     whole = sum(parameter.numel() * 4 for parameter in network.parameters())
     assert path.stat().st_size < 0.8 * whole
