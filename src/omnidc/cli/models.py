@@ -9,10 +9,7 @@ import typer
 if TYPE_CHECKING:
     from omnidc.pipeline.base import BaseCompleter
 
-MODEL_HELP = (
-    '"compact" or "compact-preview" (bundled), "interpolate" (no network), a checkpoint or .onnx file, or '
-    "hf://OWNER/NAME."
-)
+MODEL_HELP = '"compact" (bundled), "interpolate" (no network), a checkpoint or .onnx file, or hf://OWNER/NAME.'
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=MODEL_HELP)]
 RUNTIME_HELP = '"auto" (onnx for .onnx files and on CPUs), "torch" or "onnx".'
 DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", "mps" …')]

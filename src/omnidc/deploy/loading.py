@@ -41,8 +41,8 @@ def load(
 ) -> DepthCompleter | OnnxCompleter:
     """Load a model; the result has `complete`.
 
-    name_or_path: "compact" (bundled), "compact-preview" (bundled: the redesigned network), "interpolate" (the
-        integrator alone), a checkpoint, an .onnx file, or "hf://owner/name[@revision]".
+    name_or_path: "compact" (bundled), "interpolate" (the integrator alone), a checkpoint, an .onnx file, or
+        "hf://owner/name[@revision]".
     device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that the runtime knows.
     runtime: "auto" takes onnxruntime for .onnx files and, where there is no GPU, for the bundled model; else torch.
 

@@ -39,10 +39,7 @@ RETIRED = "compact"  # architecture of the compact network of 0.1
 
 # Names that stand for files within the package.
 WEIGHTS = Path(__file__).parents[1] / "weights"
-BUNDLED = {
-    "compact": WEIGHTS / "compact.safetensors",
-    "compact-preview": WEIGHTS / "compact-preview.safetensors",  # the redesigned network, not yet the default
-}
+BUNDLED = {"compact": WEIGHTS / "compact.safetensors"}
 
 FORMAT = "omnidc"
 
