@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.network.interface import Prediction, StagedNetwork
-from omnidc.network.normalize import masked_log
+from omnidc.network.normalize import masked_log, normalization
 from omnidc.network.refine import spread_residual
 from omnidc.network.resize import nearest_rows, shrink
 from omnidc.pipeline.options import TileOption
@@ -17,7 +17,6 @@ from omnidc.pipeline.tiles import run_in_tiles
 
 AUTO_PIXELS = 2_100_000  # above this, tile="auto" tiles; Full HD just stays whole
 TILE = 1024
-SPREAD_STEPS = 3  # cells of 2 pixels over which `pass_through` spreads residuals
 
 
 def tile_side(tile: TileOption, size: tuple[int, int]) -> int | None:
@@ -41,7 +40,7 @@ def run_staged(
     depth = _enlarge(out.depth, (height, width))
     return replace(
         out,
-        depth=pass_through(depth, sparse, image) if keep_input else depth,
+        depth=pass_through(depth, sparse) if keep_input else depth,
         depth_init=_enlarge(out.depth_init, (height, width)),
         laplace_scale=None if out.laplace_scale is None else _enlarge(out.laplace_scale, (height, width)),
         fields=replace(out.fields, confidence=nearest_rows(out.fields.confidence, (height, width), (0, height))),
@@ -51,12 +50,12 @@ def run_staged(
 def pass_through(
     depth: Tensor,  # [B, 1, H, W] > 0
     sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
-    image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
 ) -> Tensor:  # [B, 1, H, W] > 0
-    """Replace depth by the measurements, and spread their residuals to pixels of like color around them."""
-    measured, given = masked_log(sparse)
-    corrected = spread_residual(depth.log(), measured, given, given, image, SPREAD_STEPS)
-    return torch.where(given > 0, sparse, corrected.exp())
+    """Replace depth by the measurements, and spread their residuals over the surfaces that they lie on."""
+    median = normalization(sparse).median  # so that the result does not depend on the unit
+    measured, given = masked_log(sparse / median)
+    corrected = spread_residual((depth / median).log(), measured, given, given)
+    return torch.where(given > 0, sparse, corrected.exp() * median)
 
 
 def _enlarge(values: Tensor, size: tuple[int, int]) -> Tensor:  # [B, 1, h, w] > 0 → [B, 1, H, W] > 0
