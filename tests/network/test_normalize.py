@@ -82,3 +82,22 @@ def test_padding_only_adds_rows_below_and_columns_right(mode: str, size: tuple[i
 def test_unknown_padding_is_named() -> None:
     with pytest.raises(ConfigError, match="mirror"):
         normalize.pad_to_multiple(torch.rand(1, 3, 3, 3), torch.rand(1, 1, 3, 3), 2, "mirror")
+
+
+def test_refine_spread_is_the_geometric_mean_with_that_of_the_guess() -> None:
+    generator = torch.Generator().manual_seed(0)
+    norm = normalize.Normalization(torch.ones(2, 1, 1, 1), torch.full((2, 1, 1, 1), 0.2))
+    guess = (
+        torch.randn(2, 1, 60, 80, generator=generator, dtype=torch.float64)
+        * torch.tensor([0.3, 0.8])[:, None, None, None]
+    )
+    refined = normalize.refine_spread(norm, guess, torch.ones(2, 1, 480, 640))
+    expected = [math.sqrt(0.2 * 0.3), math.sqrt(0.2 * 0.8)]
+    assert refined.log_std.flatten().tolist() == pytest.approx(expected, rel=0.03)
+    assert torch.equal(refined.median, norm.median)
+
+
+def test_refine_spread_without_measurements_is_the_prior() -> None:
+    norm = normalize.normalization(torch.zeros(1, 1, 32, 32))
+    refined = normalize.refine_spread(norm, torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 32, 32))
+    assert refined.log_std.item() == pytest.approx(normalize.PRIOR_LOG_STD)

@@ -13,9 +13,12 @@ from omnidc.network.screen import (
     BLOCK,
     CANDIDATES,
     FEATURES,
+    GRIDS,
+    REACH,
     SCATTER,
     WINDOWS,
     OutlierClassifier,
+    _agreement,
     _block_positions,
     _block_sums,
     _leave_one_out,
@@ -127,6 +130,50 @@ def test_local_features_equal_slow_twin() -> None:
         agreeing = sum(1 / (1 + ((float(z[0, c, row, column]) - other) / SCATTER) ** 2) for other in others)
         assert float(share[0, c, row, column]) == pytest.approx(agreeing / (len(others) + 0.5))
         assert float(count[0, c, row, column]) == pytest.approx(math.log1p(len(others)))
+
+
+def explicit_agreement(
+    z: Tensor, valid: Tensor, slope: tuple[float, float], grid: int, index: tuple[int, ...]
+) -> list[float]:
+    """The slow twin of `_agreement` for one measurement and one slope."""
+    c, row, column = index
+    shares, count = [0.0, 0.0], 0
+    for i in range(-REACH, REACH + 1):
+        for j in range(-REACH, REACH + 1):
+            top, left = (row // grid + i) * grid, (column // grid + j) * grid
+            if (i, j) == (0, 0) or top < 0 or left < 0:
+                continue
+            cell = z[0, :, top : top + grid, left : left + grid], valid[0, :, top : top + grid, left : left + grid]
+            values = cell[0][cell[1] > 0].tolist()
+            rise = (slope[0] * j + slope[1] * i) * grid / WINDOWS[-1]
+            for value in {min(values), max(values)} if values else ():
+                apart = z[0, c, row, column].item() - value
+                shares[0] += 1 / (1 + (apart / SCATTER) ** 2)
+                shares[1] += 1 / (1 + ((apart + rise) / SCATTER) ** 2)
+                count += 1
+    return [shares[0] / (count + 0.5), shares[1] / (count + 0.5), math.log1p(count)]
+
+
+@pytest.mark.parametrize("density", [0.03, 0.4])
+@pytest.mark.parametrize("grid", GRIDS)
+def test_agreement_equals_slow_twin(grid: int, density: float) -> None:
+    z, valid = random_candidates(density, height=14, width=22)  # no multiples of the cells
+    slope = 0.8, -1.6  # of the plane: 0.05 and −0.1 a block
+    maps = torch.full_like(z[:, :1], slope[0]), torch.full_like(z[:, :1], slope[1])
+    features = _agreement(z, valid, maps, grid)
+    for index in [tuple(i) for i in valid[0].nonzero().tolist()][::7]:
+        expected = explicit_agreement(z, valid, slope, grid, index)
+        assert [float(one[0][index]) for one in features] == pytest.approx(expected, rel=1e-9)
+
+
+def test_agreement_of_a_slanted_plane_is_seen_along_its_slope() -> None:
+    z, valid = random_candidates(0.2)
+    y, x = torch.meshgrid(torch.arange(12), torch.arange(20), indexing="ij")
+    z = (0.05 * x - 0.1 * y).double().expand_as(z) * valid
+    maps = torch.full_like(z[:, :1], 0.8), torch.full_like(z[:, :1], -1.6)
+    flat, sloped, _ = (one[valid > 0] for one in _agreement(z, valid, maps, 2))
+    assert (sloped > flat).all()
+    assert sloped.mean() > 1.5 * flat.mean()
 
 
 def test_screen_shifted_measurements_give_equal_logits() -> None:

@@ -29,7 +29,14 @@ from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.network.cells import Cells, central_slope, edge_slope, pixel_cells
 from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork, Fields, Prediction
-from omnidc.network.normalize import PRIOR_LOG_STD, Normalization, masked_log, normalization, pad_to_multiple
+from omnidc.network.normalize import (
+    PRIOR_LOG_STD,
+    Normalization,
+    masked_log,
+    normalization,
+    pad_to_multiple,
+    refine_spread,
+)
 from omnidc.network.prefill import Prefill, prefill, presence, push_residual, upsample2x
 from omnidc.network.refine import (
     SPREAD_CELLS,
@@ -49,7 +56,8 @@ DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurement
 # A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
 WEIGHT_SLOPE, WEIGHT_LOGIT = 1.5, 3.3  # half of the full weight at a confidence of 0.96
 # The trunk's input only leaves out what is plainly wrong: it judges the rest by the image.
-INPUT_SLOPE, INPUT_LOGIT = 3.0, 0.0  # half of the full weight at a confidence of 0.5
+INPUT_SLOPE, INPUT_LOGIT = 3.0, -0.5  # half of the full weight at a confidence of 0.4
+SPREAD_LEVEL = 2  # halvings of the first guess whose spread is measured: cells of 8 pixels
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
 ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 CORRECTION_LOGIT = -2.0  # of the share of the spread residuals that is added before the propagation at the start
@@ -170,6 +178,7 @@ class CompactNetwork(DepthNetwork):
         logit = self.screen(measured / norm.log_std, valid)
         plausible = torch.sigmoid(INPUT_SLOPE * (logit - INPUT_LOGIT)) * valid
         guess = prefill(measured, plausible)
+        norm = refine_spread(norm, pool(guess.log_depth, SPREAD_LEVEL), valid)
         features = self.trunk(image, measured / norm.log_std, plausible, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights, seen = self._gradients(features, guess, norm)
         logit = logit + F.interpolate(seen, scale_factor=self.config.cell, mode="nearest")

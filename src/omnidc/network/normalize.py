@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ NORM_WIDTH = 2.0729  # distance of these quantiles of a normal distribution, in 
 PRIOR_LOG_STD = 0.4  # of log depth: spread of a scene without measurements
 PRIOR_COUNT = 3.0  # measurements that the prior counts for
 MIN_LOG_STD, MAX_LOG_STD = 0.03, 1.2
+GUESS_TAIL, GUESS_WIDTH = 10, 2.5631  # a tenth of the first guess lies beyond each of its two quantiles
 
 
 def normalize_imagenet(
@@ -78,9 +79,33 @@ def normalization(
         return low + (rank - below) * (high - low)
 
     width = (log_quantile(1 - NORM_TAIL) - log_quantile(NORM_TAIL)) / NORM_WIDTH
-    mixed = (count * width.square() + PRIOR_COUNT * PRIOR_LOG_STD**2) / (count + PRIOR_COUNT)
-    log_std = mixed.sqrt().clamp(MIN_LOG_STD, MAX_LOG_STD)
+    log_std = _mix_with_prior(width, count)
     return Normalization(at((count - 1) // 2).view(-1, 1, 1, 1), log_std.view(-1, 1, 1, 1))
+
+
+@torch.no_grad()
+def refine_spread(
+    norm: Normalization,
+    guess: Tensor,  # [B, 1, h, w], dense log depth
+    valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
+) -> Normalization:
+    """Set `log_std` to the geometric mean of the spread of the measurements and that of a dense first guess.
+
+    Measurements may lie on a few objects only; the guess counts every part of the image alike.
+    """
+    ordered = guess.flatten(1).sort(dim=1).values
+    beyond = ordered.shape[1] // GUESS_TAIL
+    width = (ordered[:, -1 - beyond] - ordered[:, beyond]) / GUESS_WIDTH
+    dense = _mix_with_prior(width, valid.flatten(1).sum(1)).view(-1, 1, 1, 1)
+    return replace(norm, log_std=(norm.log_std * dense).sqrt())
+
+
+def _mix_with_prior(
+    width: Tensor,  # [B, …], standard deviation of log depth
+    count: Tensor,  # [B, …], measurements
+) -> Tensor:
+    mixed = (count * width.square() + PRIOR_COUNT * PRIOR_LOG_STD**2) / (count + PRIOR_COUNT)
+    return mixed.sqrt().clamp(MIN_LOG_STD, MAX_LOG_STD)
 
 
 def masked_log(

@@ -23,11 +23,11 @@ from torch.autograd.function import once_differentiable
 
 NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
-TRUSTED, TRUST_WIDTH = 0.9, 0.04  # confidence at which a residual counts half when it is spread, and how sharply
+TRUSTED, TRUST_WIDTH = 0.94, 0.025  # confidence at which a residual counts half when it is spread, and how sharply
 SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
 SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
-SAME_SURFACE = 0.06  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
-FADE = 0.1  # weight that must arrive at a cell for half of a residual to be applied
+SAME_SURFACE = 0.04  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
+FADE = 0.15  # weight that must arrive at a cell for half of a residual to be applied
 UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
 
 

@@ -7,8 +7,9 @@ the fit through all of them and the leverage of the measurement,
     r₋ᵢ = rᵢ / (1 − wᵢ hᵢ),   hᵢ = 1/n + dᵢᵀ (n C + R)⁻¹ dᵢ,
 
 so that every sum is a pooled map. A measurement beyond a depth edge is far from the plane but near to others on its
-side of it; the second group of features measures that. The candidates of the four cells around are compared directly.
-A small classifier turns the features into a logit.
+side of it; the second group of features measures that. Last, neighbors are compared one by one: how many lie at the
+same depth, and how many on the plane through the measurement with the slope of the fitted one? A small classifier turns
+the features into a logit.
 
 Of each cell of 2 × 2 pixels the nearest and the farthest measurement are compared with the others; one between the two
 gets a confidence between theirs. Positions are those of blocks of 4 × 4 pixels: windows are 24 pixels wide and more, so
@@ -33,7 +34,9 @@ CANDIDATES = 2 * (BLOCK // CELL) ** 2  # of a block
 WINDOWS = (2, 8, 16)  # blocks; a window is such a cell and the eight around it: 24, 96 and 192 pixels
 ROBUST_WINDOW = 16  # of the fits that only give weights to the next; a second one of 8 blocks found no more outliers
 SIDE_WINDOW = 8  # in which the sides of the plane are compared
-FEATURES = 2 + 3 * len(WINDOWS) + 5
+GRIDS = (2, 4)  # blocks; the nearest and the farthest of each such cell are compared with the measurements around
+REACH = 2  # such cells to each side: 40 and 80 pixels in all
+FEATURES = 2 + 3 * len(WINDOWS) + 5 + 3 * len(GRIDS)
 IRLS_STEPS = 2  # fits that only give weights to the next
 ROBUST_SCALE = 2.0  # scatters at which the weight of a measurement in the next fit is a quarter
 SCATTER = 0.05  # standard deviations of the scene's log depth: what measurements of one surface differ by
@@ -134,10 +137,10 @@ def neighborhood_features(
     """Per-measurement features for outlier detection; see the module's text.
 
     Per window: the leave-one-out residual, its magnitude in units of the others' scatter, and the logarithm of the
-    number of others. Then the residual of the finest window that has others, the distance from the others on the same
-    side of the plane and the logarithm of their number. Last, the logarithms of two shares of all measurements: of
-    those far from the plane, and of those that are also far from the others on their side. The second distinguishes
-    images with outliers from images with depth edges.
+    number of others. Then the residual of the finest window that has others, and per grid what `_agreement` returns.
+    Then the distance from the others on the same side of the plane and the logarithm of their number. Last, the
+    logarithms of two shares of all measurements: of those far from the plane, and of those that are also far from the
+    others on their side. The second distinguishes images with outliers from images with depth edges.
     """
     position = _block_positions(z)
     weight = valid
@@ -153,6 +156,8 @@ def neighborhood_features(
     others = [fit.others for fit in fits]
     scaled = _finest_supported([fit.scaled for fit in fits], others)
     rows.append(scaled.clamp(-CLIP, CLIP))
+    for grid in GRIDS:
+        rows += _agreement(z, valid, fits[1].slope, grid)
     distance, count = _side_features(z, valid, _finest_supported([fit.residual for fit in fits], others))
     outlier = valid * torch.sigmoid(scaled.abs() - CLIP)
     isolated = outlier * torch.sigmoid((distance / ISOLATED - 1) * 5)
@@ -168,8 +173,9 @@ def _log_share(some: Tensor, valid: Tensor) -> Tensor:  # [B, 8, h, w] each → 
 
 @dataclass(frozen=True)
 class _Fit:
-    """One window's plane, compared with each measurement without its own part; all [B, 8, h, w]."""
+    """One window's plane, compared with each measurement without its own part; [B, 8, h, w] unless it says so."""
 
+    slope: tuple[Tensor, Tensor]  # [B, 1, h, w] each, of the plane along columns and rows, per cell of the last window
     residual: Tensor  # r₋ᵢ, 0 without others
     scaled: Tensor  # r₋ᵢ over the scatter of the others
     others: Tensor  # ≥ 0, sum of the weights of the others
@@ -208,7 +214,54 @@ def _leave_one_out(z: Tensor, weight: Tensor, sums: Tensor, position: tuple[Tens
     loo = r / left
     variance = (squares - weight * r * loo).clamp_min(0) / support
     residual = loo * (others / support)
-    return _Fit(residual, residual / (variance.sqrt() + SCATTER), others)
+    return _Fit((gx, gy), residual, residual / (variance.sqrt() + SCATTER), others)
+
+
+def _agreement(
+    z: Tensor,  # [B, 8, h, w]
+    valid: Tensor,  # [B, 8, h, w], 0 or 1
+    slope: tuple[Tensor, Tensor],  # [B, 1, h, w] each, along columns and rows, per cell of the last window
+    grid: int,  # blocks along a cell
+) -> list[Tensor]:  # each [B, 8, h, w]
+    """Share of the neighbors at the depth of each measurement, the same along the slope, their number (logarithm).
+
+    Neighbors are the nearest and the farthest measurement of each cell around its own, up to `REACH` cells away. Every
+    one counts by 1 / (1 + (d / `SCATTER`)²), d being the distance in log depth.
+    """
+    near, far, one, two = _cell_extremes(z, valid, grid)
+    scaled, step = z / SCATTER, grid / WINDOWS[-1] / SCATTER
+    across, down = slope[0] * step, slope[1] * step
+    cells = F.pad(torch.cat([near / SCATTER, far / SCATTER, one, two], dim=1), (REACH,) * 4)
+    blocks = F.interpolate(cells, scale_factor=grid, mode="nearest")
+    height, width = z.shape[-2:]
+    flat, sloped, count = torch.zeros_like(z), torch.zeros_like(z), torch.zeros_like(z[:, :1])
+    unit = torch.ones_like(z[:, :1])
+    around = range(-REACH, REACH + 1)
+    for i, j in ((i, j) for i in around for j in around if i or j):
+        top, left = (i + REACH) * grid, (j + REACH) * grid
+        near, far, one, two = blocks[..., top : top + height, left : left + width].chunk(4, dim=1)
+        rise = j * across + i * down
+        for value, given in ((near, one), (far, two)):
+            apart = scaled - value
+            flat = flat + given / torch.addcmul(unit, apart, apart)
+            apart = apart + rise
+            sloped = sloped + given / torch.addcmul(unit, apart, apart)
+            count = count + given
+    return [flat / (count + 0.5), sloped / (count + 0.5), count.log1p().expand_as(z)]
+
+
+def _cell_extremes(z: Tensor, valid: Tensor, grid: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Nearest and farthest measurement of each cell of `grid` blocks, and 1 where each counts; [B, 1, …] each."""
+    height, width = z.shape[-2:]
+    end = (0, -width % grid, 0, -height % grid)
+    highest = [
+        F.max_pool2d(F.pad(torch.where(valid > 0, x, -torch.inf).amax(1, keepdim=True), end, value=-torch.inf), grid)
+        for x in (-z, z)
+    ]
+    near, far = -highest[0], highest[1]
+    measured = near < EMPTY
+    near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
+    return near, far, measured.to(z.dtype), (far > near).to(z.dtype)
 
 
 def _side_features(z: Tensor, valid: Tensor, residual: Tensor) -> list[Tensor]:
