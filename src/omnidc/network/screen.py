@@ -228,25 +228,26 @@ def _agreement(
     Neighbors are the nearest and the farthest measurement of each cell around its own, up to `REACH` cells away. Every
     one counts by 1 / (1 + (d / `SCATTER`)²), d being the distance in log depth.
     """
-    near, far, one, two = _cell_extremes(z, valid, grid)
-    scaled, step = z / SCATTER, grid / WINDOWS[-1] / SCATTER
-    across, down = slope[0] * step, slope[1] * step
-    cells = F.pad(torch.cat([near / SCATTER, far / SCATTER, one, two], dim=1), (REACH,) * 4)
-    blocks = F.interpolate(cells, scale_factor=grid, mode="nearest")
     height, width = z.shape[-2:]
-    flat, sloped, count = torch.zeros_like(z), torch.zeros_like(z), torch.zeros_like(z[:, :1])
-    unit = torch.ones_like(z[:, :1])
+    near, far, one, two = _cell_extremes(z, valid, grid)
+    cells = F.pad(torch.cat([near / SCATTER, far / SCATTER, one, two], dim=1), (REACH,) * 4)
+    blocks = F.interpolate(cells, scale_factor=grid, mode="nearest").unsqueeze(2)
+    step = grid / WINDOWS[-1] / SCATTER
+    across, down = (one.unsqueeze(1) * step for one in slope)
+    own = (z / SCATTER).unsqueeze(1)  # [B, 1, 8, h, w] against [B, 2, 1, h, w], the nearest and the farthest
+    sums = torch.zeros_like(own).expand(-1, 2, -1, -1, -1)
+    flat, sloped, count = sums, sums, torch.zeros_like(own[:, :, :1]).expand(-1, 2, -1, -1, -1)
+    unit = torch.ones_like(own[:, :, :1])
     around = range(-REACH, REACH + 1)
     for i, j in ((i, j) for i in around for j in around if i or j):
         top, left = (i + REACH) * grid, (j + REACH) * grid
-        near, far, one, two = blocks[..., top : top + height, left : left + width].chunk(4, dim=1)
-        rise = j * across + i * down
-        for value, given in ((near, one), (far, two)):
-            apart = scaled - value
-            flat = flat + given / torch.addcmul(unit, apart, apart)
-            apart = apart + rise
-            sloped = sloped + given / torch.addcmul(unit, apart, apart)
-            count = count + given
+        values, given = blocks[..., top : top + height, left : left + width].chunk(2, dim=1)
+        apart = own - values
+        flat = flat + given / torch.addcmul(unit, apart, apart)
+        apart = apart + (j * across + i * down)
+        sloped = sloped + given / torch.addcmul(unit, apart, apart)
+        count = count + given
+    flat, sloped, count = (one.sum(1) for one in (flat, sloped, count))
     return [flat / (count + 0.5), sloped / (count + 0.5), count.log1p().expand_as(z)]
 
 
