@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from omnidc.errors import CheckpointError, FileError
-from omnidc.network import checkpoint
+from omnidc.network import checkpoint, compact
 from omnidc.network.checkpoint import load_network, save_network
+from omnidc.network.legacy import compact as legacy
 from omnidc.network.legacy.compact import CompactConfig, CompactNetwork
 from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.network.paper.model import PaperNetwork
@@ -139,6 +141,43 @@ def test_other_models_are_recognized(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="spn_type='nlspn'"):
         load_network(path)
     for config in ({"architecture": "tomorrow"}, {"architecture": "paper", "magic": 1}, {"no": 1}):
+        save_file(SMALL, path, {"omnidc": "1", "config": json.dumps(config)})
+        with pytest.raises(CheckpointError, match="update omnidc"):
+            load_network(path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"channels": ["a"] * 5},
+        {"channels": [8, 8]},
+        {"channels": [0] * 5},
+        {"channels": [8 * 10**9] * 5},
+        {"channels": [8 * 10**30] * 5},
+        {"heads": 0},
+        {"heads": 5},
+        {"attention_blocks": 1.5},
+        {"attention_blocks": 10**6},  # would take half an hour to build
+        {"architecture": []},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [legacy.CompactConfig, compact.CompactConfig], ids=["legacy", "compact-2"])
+def test_impossible_networks_are_refused_before_they_are_built(
+    tmp_path: Path, kind: Callable[..., Any], wrong: dict[str, Any]
+) -> None:
+    path = tmp_path / "weights.safetensors"
+    config = {**kind(channels=(8,) * 5, heads=2).to_dict(), **wrong}
+    save_file(SMALL, path, {"omnidc": "1", "config": json.dumps(config)})
+    with pytest.raises(CheckpointError, match="update omnidc") as caught:
+        load_network(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_that_fails_when_the_network_runs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    for wrong in ({"max_side": "9"}, {"half_steps": 10**9}, {"iterations": 0}):
+        config = {**compact.CompactConfig(channels=(8,) * 5, heads=2).to_dict(), **wrong}
         save_file(SMALL, path, {"omnidc": "1", "config": json.dumps(config)})
         with pytest.raises(CheckpointError, match="update omnidc"):
             load_network(path)

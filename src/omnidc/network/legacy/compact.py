@@ -67,6 +67,10 @@ class CompactConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.resolutions <= 4:
             raise ConfigError(f"The compact network has 1 to 4 resolutions, not {self.resolutions}.")
+        if not 0 <= self.attention_blocks <= 64:  # a file that says a billion would be built for hours
+            raise ConfigError(f"The compact network has 0 to 64 attention blocks, not {self.attention_blocks}.")
+        if self.heads < 1 or min(self.channels) < 1 or self.channels[-1] % self.heads:
+            raise ConfigError(f"{self.heads} heads do not divide the {self.channels[-1]} channels at 1/32.")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
