@@ -24,6 +24,7 @@ from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.colmap_model import Model, read_model
+from omnidc.io.files import atomic_files
 from omnidc.io.images import read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import untrusted
@@ -366,8 +367,8 @@ def write_pinhole_model(
     for image in copy.images.values():
         image.name = (rename or {}).get(image.name, image.name)
     copy.update_point_3d_errors()
-    folder.mkdir(parents=True, exist_ok=True)
-    copy.write_binary(str(folder))
+    with atomic_files(folder) as fresh:
+        copy.write_binary(str(fresh))
 
 
 def _without_rigs(source: Any, names: set[str]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.io.calibration import Calibration
 from omnidc.io.colmap_model import Camera
-from omnidc.io.files import write_json
+from omnidc.io.files import atomic_new, write_json
 from omnidc.io.images import SUFFIXES, read_image
 from omnidc.io.untrusted import read_text, untrusted
 from omnidc.sensors.colmap import PLACED_SHARE, _pycolmap
@@ -110,10 +110,9 @@ def run_sfm(
             + ("no pose of them is known" if known else "photographs with more overlap and texture help")
         )
     write_json(workspace / SETTINGS, options.summary())
-    fresh = workspace / "sparse" / ".new"  # renamed when whole: a half-written model would be used again
-    fresh.mkdir(parents=True, exist_ok=True)
-    model.write_binary(str(fresh))
-    fresh.rename(best)
+    with atomic_new(best) as fresh:  # a half-written model would be used again
+        fresh.mkdir()
+        model.write_binary(str(fresh))
     shutil.rmtree(scratch)
     return best
 
