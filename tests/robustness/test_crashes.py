@@ -141,11 +141,11 @@ def make_training(folder: Path) -> list[str]:
 
 
 def make_scenes(folder: Path) -> list[str]:
-    """Two shards of one small picture each."""
+    """Two shards of three small pictures each; of smaller ones nearly all are refused, and 37 shards were needed."""
     if importlib.util.find_spec("bpy") is None:
         pytest.skip("bpy is not installed")
-    count = ["--count", "2", "--views", "1", "--scenes-per-shard", "1"]
-    return ["scenes", "render", *count, "--size", "32x32", "--samples", "1", "--seed", "7", "--worlds", "pile"]
+    count = ["--count", "6", "--views", "3", "--scenes-per-shard", "1"]
+    return ["scenes", "render", *count, "--size", "64x48", "--samples", "4", "--seed", "7", "--worlds", "room"]
 
 
 def make_splat(folder: Path) -> list[str]:
