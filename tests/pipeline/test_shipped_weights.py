@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 import omnidc
 from omnidc.io.depth import read_depth
@@ -74,6 +75,18 @@ def test_preview_of_a_batch_equals_that_of_one_frame(preview: omnidc.DepthComple
     other = sparse * np.float32(0.5)
     together = preview.complete([image, image], [other, sparse])[1]
     np.testing.assert_allclose(together.depth, alone.depth, rtol=1e-5)
+
+
+def test_preview_does_not_depend_on_threads(preview: omnidc.DepthCompleter) -> None:
+    image, sparse, _ = view("0.1%")
+    alone = preview.complete(image, sparse)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 2)
+    try:
+        crowded = preview.complete(image, sparse)
+    finally:
+        torch.set_num_threads(threads)
+    np.testing.assert_allclose(crowded.depth, alone.depth, rtol=1e-5)
 
 
 def test_preview_distrusts_planted_outliers(preview: omnidc.DepthCompleter) -> None:
