@@ -25,7 +25,7 @@ IMPORTED = (
     *("omnidc.interop.rosbag", "omnidc.ros.messages", "rosbags.highlevel", "rosbags.rosbag1", "rosbags.rosbag2"),
     *("rosbags.typesys", "omnidc.training.launch", "omnidc.training.trainer", "omnidc.training.worker"),
     *("omnidc.training.validation", "omnidc.training.recipe", "omnidc.datasets.shards", "torch._dynamo", "tiny"),
-    *("omnidc.splatting.trainer", "omnidc.splatting.results", "omnidc.splatting.kernels", "pycolmap"),
+    *("omnidc.splatting.trainer", "omnidc.splatting.results", "omnidc.splatting.kernels"),
 )
 
 
