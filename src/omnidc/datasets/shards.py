@@ -20,7 +20,6 @@ import json
 import math
 import os
 import re
-import struct
 import tarfile
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
@@ -32,12 +31,11 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.io.files import atomic_path
-from omnidc.io.untrusted import PIXELS_PER_BYTE, SMALL, check_pixels, untrusted
+from omnidc.io.untrusted import check_encoded
 
 VERSION = 1
 JPEG_QUALITY = 95
@@ -109,21 +107,8 @@ def _encode(suffix: str, array: npt.NDArray[Any], *options: int) -> bytes:
     return bytes(data.tobytes())
 
 
-def _check_size(data: bytes, origin: str) -> None:
-    """Refuse what is no PNG or JPEG, and a picture whose header claims more pixels than such a file can hold."""
-    with untrusted(origin, "a PNG or JPEG", "render or copy it again"):
-        if data.startswith(b"\x89PNG\r\n\x1a\n"):
-            width, height = struct.unpack_from(">II", data, 16)
-        else:
-            with Image.open(io.BytesIO(data), formats=("JPEG",)) as picture:
-                width, height = picture.size
-        check_pixels(width, height, origin)
-        if width * height > max(SMALL, PIXELS_PER_BYTE * len(data)):
-            raise ValueError(f"{width}x{height} pixels in {len(data)} bytes")
-
-
 def _decode(data: bytes, flags: int, origin: str) -> npt.NDArray[Any]:
-    _check_size(data, origin)
+    check_encoded(data, origin)
     array = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), flags)
     if array is None:
         raise FileError(f"Cannot decode {origin}: the data is damaged; render or copy it again.")
