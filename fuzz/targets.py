@@ -37,6 +37,7 @@ class Target:
     name: str
     make: Callable[[Path], Sequence[Path]]
     read: Callable[[Path], object]
+    refused: bool = False  # the example itself ends in a sentence, at the reader's last step
 
 
 def check(target: Target, folder: Path) -> str | None:
@@ -362,7 +363,10 @@ def checkpoint(suffix: str) -> Target:
         if suffix == ".pt":
             torch.save({"net": tensors}, path)
         else:
-            path.write_bytes(save(tensors, {"omnidc": "1", "config": json.dumps({"architecture": "compact"})}))
+            from omnidc.network.compact import CompactConfig
+
+            config = CompactConfig(channels=(8, 8, 8, 8, 8), heads=2).to_dict()
+            path.write_bytes(save(tensors, {"omnidc": "1", "config": json.dumps(config)}))
         return [path]
 
     def read(folder: Path) -> object:
@@ -370,7 +374,7 @@ def checkpoint(suffix: str) -> Target:
 
         return load_network(folder / f"weights{suffix}")
 
-    return Target(f"checkpoint{suffix}", make, read)
+    return Target(f"checkpoint{suffix}", make, read, refused=True)  # whole networks are too large to fuzz
 
 
 def toml() -> Target:
@@ -409,6 +413,73 @@ def uniformat() -> Target:
         return read_frame(1.0, folder / "000000.npz")
 
     return Target("uniformat", make, read)
+
+
+def shard() -> Target:
+    def make(folder: Path) -> list[Path]:
+        from omnidc.datasets.shards import ShardWriter
+
+        normals = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+        normals[..., 2] = -1
+        photo = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
+        sky = np.zeros((HEIGHT, WIDTH), bool)
+        with ShardWriter(folder / "a.tar") as writer:
+            writer.add("plane_0", photo, depth_map(), np.array(K), normals, sky, {"world": "pile"})
+        return [folder / "a.tar"]
+
+    def read(folder: Path) -> object:
+        from omnidc.datasets.shards import open_frames
+
+        shards = open_frames(folder / "a.tar")
+        return [(shards[index], shards.meta(index)) for index in range(len(shards))]
+
+    return Target("shard", make, read)
+
+
+def dataset_h5() -> Target:
+    def make(folder: Path) -> list[Path]:
+        import h5py
+
+        with h5py.File(folder / "a.h5", "w") as file:
+            file["rgb"] = np.zeros((3, HEIGHT, WIDTH), np.uint8)
+            file.create_dataset("depth", data=depth_map(), compression="gzip")
+        return [folder / "a.h5"]
+
+    def read(folder: Path) -> object:
+        from omnidc.datasets.decode import read_h5
+
+        return read_h5(folder / "a.h5", "rgb", "depth")
+
+    return Target("dataset.h5", make, read)
+
+
+def dataset_mat() -> Target:
+    def make(folder: Path) -> list[Path]:
+        from scipy.io import savemat
+
+        (folder / "gt_depth").mkdir()
+        values = {"rgb": np.zeros((HEIGHT, WIDTH, 3), np.uint8), "depth": depth_map(), "calib": np.array(K).T}
+        savemat(folder / "gt_depth" / "a.mat", {"data": values}, do_compression=True)
+        return [folder / "gt_depth" / "a.mat"]
+
+    def read(folder: Path) -> object:
+        from omnidc.datasets.ibims import read_frame
+
+        return read_frame(folder, False, "a")
+
+    return Target("dataset.mat", make, read)
+
+
+def known_views() -> Target:
+    frame = {"file_path": "images/a.png", "transform_matrix": IDENTITY}
+    table = {"w": WIDTH, "h": HEIGHT, "fl_x": 30.0, "cx": 15.5, "cy": 11.5, "k1": 0.1, "frames": [frame]}
+
+    def read(folder: Path) -> object:
+        from omnidc.sensors.known_views import read_known_views
+
+        return read_known_views(folder / "transforms.json", folder / "images")
+
+    return Target("transforms", file("transforms.json", lambda: json.dumps(table).encode()), read)
 
 
 def upload() -> Target:
@@ -486,6 +557,10 @@ TARGETS: dict[str, Target] = {
         toml(),
         pattern(),
         uniformat(),
+        shard(),
+        dataset_h5(),
+        dataset_mat(),
+        known_views(),
         upload(),
     )
 }

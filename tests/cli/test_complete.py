@@ -147,9 +147,13 @@ def test_folders_are_paired_by_stem(cli: Callable[..., Run], tmp_path: Path) -> 
     assert set(json.loads(Path("out/metadata.json").read_text())["frames"]) == {"000", "001", "002"}
 
 
-def test_one_bad_pair_does_not_stop_the_rest_and_is_listed(cli: Callable[..., Run], tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_one_bad_pair_does_not_stop_the_rest_and_is_listed(
+    cli: Callable[..., Run], suffix: str, tmp_path: Path
+) -> None:
     images, depths = make_folders(tmp_path)
-    (depths / "001.npy").write_bytes(b"broken")
+    (depths / "001.npy").rename(depths / f"001{suffix}")
+    (depths / f"001{suffix}").write_bytes(b"PK\x03\x04broken")
     run = cli("complete", images, depths, "-o", "out", "-f", "npy")
     assert run.code == 1
     assert "failed: 001:" in run.err

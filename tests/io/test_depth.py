@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from omnidc.deploy.live import DepthFolder
 from omnidc.errors import FileError, InputError
@@ -74,6 +74,14 @@ def test_scale_of_16_bit_png_is_guessed_with_a_reason(
 
 def test_a_given_scale_wins_over_every_guess(tmp_path: Path) -> None:
     assert read_depth(_png16(tmp_path / "kitti.png", np.full((4, 4), 500)), scale=50).depth[0, 0] == 10
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "1e999", "0", "-5", "nan", "0.0000001"])
+def test_impossible_scale_in_a_png_is_not_followed(text: str, tmp_path: Path) -> None:
+    about = PngImagePlugin.PngInfo()
+    about.add_text("depth-scale", text)
+    Image.fromarray(np.full((4, 4), 2000, np.uint16)).save(tmp_path / "a.png", pnginfo=about)
+    assert read_depth(tmp_path / "a.png").depth[0, 0] == 2  # millimeters, as without the text
 
 
 def test_our_own_png_names_its_scale(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -35,6 +36,11 @@ def too_large(path):
 
 def hang(path):
     time.sleep(60)
+
+def loop(path):
+    path.write_text(str(os.getpid()))
+    import re
+    re.match("(a+)+$", "a" * 60 + "b")  # in C, for hours
 
 def die(path):
     os.abort()
@@ -97,3 +103,33 @@ def test_sandbox_killed_between_calls_starts_again(sandbox: Sandbox) -> None:
 def test_sandbox_child_without_memory_is_an_error(sandbox: Sandbox) -> None:
     with pytest.raises(FileError, match="memory"):
         sandbox.call("fill", Path("a"), 60)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
+def test_sandbox_ends_when_its_parent_was_killed(sandbox: Sandbox, tmp_path: Path) -> None:
+    note = tmp_path / "child.txt"
+    code = (
+        "from pathlib import Path; from omnidc.io.sandbox import Sandbox; box = Sandbox('parsers'); "
+        "box.call('echo', Path('a'), 60, value=0, shape=[1]); "
+        f"box.call('loop', Path({str(note)!r}), 4)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
+        while not (note.is_file() and note.read_text()):
+            assert parent.poll() is None
+            time.sleep(0.01)
+        parent.kill()
+    child, until = int(note.read_text()), time.monotonic() + 30
+    while is_running(child) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_running(child)
+
+
+def is_running(process: int) -> bool:
+    """True for a process that is there and no zombie."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not status.is_file() or status.read_text().rpartition(")")[2].split()[0] != "Z"

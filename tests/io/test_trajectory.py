@@ -79,3 +79,25 @@ def test_trajectory_bad_text_is_one_sentence(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises(OmnidcError, match=r"a\.txt"):
         read_trajectory(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.txt", "0 0 1\n", "of 3 numbers"),  # the line before a matrix, and no matrix
+        ("a.json", "{}", "has no poses"),
+        ("a.json", '{"frames": []}', "has no poses"),
+        ("a.txt", "nan 0 0 0 0 0 0 1\n", "No pose of"),
+    ],
+)
+def test_trajectory_without_poses_is_refused(name: str, text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(OmnidcError, match=words):
+        read_trajectory(path).poses(["1"], 0.02, path)
+
+
+def test_trajectory_that_was_lost_everywhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_text("-inf -inf -inf -inf\n" * 4)
+    with pytest.raises(OmnidcError, match="tracking was lost in all"):
+        read_trajectory(tmp_path).poses(["1"], 0.02, tmp_path)

@@ -8,16 +8,20 @@ import tokenize
 import zipfile
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from omnidc.errors import CheckpointError, FileError, InputError
+from omnidc.errors import CheckpointError, FileError, InputError, OmnidcError
 from omnidc.io.untrusted import (
     Limits,
     TooLargeFileError,
+    check_encoded,
     check_exr,
+    check_png,
     limited,
     open_picture,
     read_npy,
@@ -158,3 +162,46 @@ def test_read_text_limits_size_and_encoding(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(FileError, match="UTF-8"):
         read_text(path)
+
+
+def long_piece(pixels: Any) -> bytes:
+    """A PNG whose pixels claim to be a piece of 2 GB."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    data = bytearray(stream.getvalue())
+    struct.pack_into(">I", data, data.index(b"IDAT") - 4, 2**31 - 1)
+    return bytes(data)
+
+
+def test_check_png_piece_longer_than_the_file_is_refused() -> None:
+    """OpenCV would allocate it."""
+    from omnidc.ros.compressed_depth import _decode_png
+    from omnidc.ros.messages import decode_image
+
+    data = long_piece(np.zeros((4, 6), np.uint16))
+    with pytest.raises(ValueError, match="longer than the file"):
+        check_png(data)
+    check_png(b"no PNG")
+    with pytest.raises(OmnidcError, match="longer than the file"):
+        check_encoded(data, "a frame")
+    with pytest.raises(OmnidcError, match="longer than the file"):
+        _decode_png(data)
+    with pytest.raises(OmnidcError, match="cannot be decoded"):
+        decode_image(SimpleNamespace(format="png", data=data))
+
+
+def test_check_encoded_takes_jpeg_and_png_of_plausible_size() -> None:
+    for kind in ("JPEG", "PNG"):
+        stream = io.BytesIO()
+        Image.new("RGB", (30, 20)).save(stream, kind)
+        check_encoded(stream.getvalue(), "a frame")
+    stream = io.BytesIO()
+    Image.new("RGB", (30, 20)).save(stream, "BMP")
+    for data in (stream.getvalue(), b""):
+        with pytest.raises(OmnidcError, match="a frame is damaged"):
+            check_encoded(data, "a frame")
+    png = bytearray(long_piece(np.zeros((4, 6), np.uint8)))
+    struct.pack_into(">I", png, png.index(b"IDAT") - 4, 0)
+    struct.pack_into(">II", png, 16, 8000, 8000)
+    with pytest.raises(OmnidcError):
+        check_encoded(bytes(png), "a frame")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -149,6 +150,40 @@ def test_model_of_version_01_is_refused_in_a_sentence(tmp_path: Path) -> None:
     save_file(SMALL, tmp_path / "old.safetensors", {"omnidc": "1", "config": json.dumps(config)})
     with pytest.raises(CheckpointError, match=r"old\.safetensors is a model of omnidc 0\.1,.*bundled model.*\.$"):
         load_network(tmp_path / "old.safetensors")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"channels": ["a"] * 5},
+        {"channels": [8, 8]},
+        {"channels": [0] * 5},
+        {"channels": [8 * 10**9] * 5},
+        {"channels": [8 * 10**30] * 5},
+        {"heads": 0},
+        {"heads": 5},
+        {"attention_blocks": 1.5},
+        {"attention_blocks": 10**6},  # would take half an hour to build
+        {"architecture": []},
+    ],
+    ids=str,
+)
+def test_impossible_networks_are_refused_before_they_are_built(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    path = tmp_path / "weights.safetensors"
+    config = {**CompactConfig(channels=(8,) * 5, heads=2).to_dict(), **wrong}
+    save_file(SMALL, path, {"omnidc": "1", "config": json.dumps(config)})
+    with pytest.raises(CheckpointError, match="update omnidc") as caught:
+        load_network(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_that_fails_when_the_network_runs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    for wrong in ({"max_side": "9"}, {"half_steps": 10**9}, {"iterations": 0}):
+        config = {**CompactConfig(channels=(8,) * 5, heads=2).to_dict(), **wrong}
+        save_file(SMALL, path, {"omnidc": "1", "config": json.dumps(config)})
+        with pytest.raises(CheckpointError, match="update omnidc"):
+            load_network(path)
 
 
 def test_a_missing_file_and_a_missing_bundled_model_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

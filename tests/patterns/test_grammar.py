@@ -182,6 +182,7 @@ def test_ranges_are_read_as_written(low: float, factor: float, percent: bool, lo
         ("100 & noise(5)", "5% or 0.05"),
         ("100 & 2*hole", "cannot exceed 1"),
         ("100 & hole(often)", "a number or a range"),
+        ("1e999*sift+orb", "to no number"),
         ("tof(1.5)", "whole number"),
         ("-5", "no pattern"),
     ],

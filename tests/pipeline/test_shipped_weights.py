@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 import omnidc
 from omnidc.io.depth import read_depth
@@ -15,8 +16,8 @@ from omnidc.patterns import parse
 
 FOLDER = Path(omnidc.__file__).parent / "examples"
 
-# Mean relative error through `complete`, measured with the weights of 0.1, and a tenth more.
-BOUNDS = {"0.7%": 0.0111, "0.1%": 0.0299, "lidar-16": 0.0095, "0.7%&noise(0.1)": 0.0127}
+# Mean relative error through `complete`, measured with the bundled weights, and a tenth more.
+BOUNDS = {"0.7%": 0.0117, "0.1%": 0.0323, "lidar-16": 0.0106, "0.7%&noise(0.1)": 0.0149}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,19 @@ def test_complete_a_batch_equals_one_frame(completer: omnidc.DepthCompleter) -> 
     np.testing.assert_allclose(together.depth, alone.depth, rtol=1e-5)
 
 
+def test_complete_does_not_depend_on_threads() -> None:
+    image, sparse, _ = view("0.1%")
+    completer = omnidc.load("compact", device="cpu", runtime="torch")
+    alone = completer.complete(image, sparse)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 2)
+    try:
+        crowded = completer.complete(image, sparse)
+    finally:
+        torch.set_num_threads(threads)
+    np.testing.assert_allclose(crowded.depth, alone.depth, rtol=1e-5)
+
+
 def test_complete_distrusts_planted_outliers(completer: omnidc.DepthCompleter) -> None:
     image, depth = read_image(FOLDER / "room.jpg"), read_depth(FOLDER / "room_depth.png").depth
     drawn = parse("0.7%&noise(0.1)")(depth, image, np.random.default_rng(0))
@@ -63,7 +77,7 @@ def test_complete_distrusts_planted_outliers(completer: omnidc.DepthCompleter) -
     right = (drawn.sparse > 0) & ~drawn.outlier_mask
     confidence = completer.complete(image, np.ascontiguousarray(drawn.sparse, np.float32)).input_confidence
     assert confidence is not None
-    assert (confidence[wrong] < 0.5).mean() > 0.8
+    assert (confidence[wrong] < 0.7).mean() > 0.8
     assert (confidence[right] > 0.9).mean() > 0.8
 
 

@@ -7,12 +7,26 @@ signal is sent after that many seconds. One thread, so that forking is safe.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from typing import Any
+
+# What the commands import when they run, seconds each time.
+IMPORTED = (
+    *("omnidc.cli.run", "omnidc.cli.complete", "omnidc.cli.sensors", "omnidc.cli.splat", "omnidc.interop.sinks"),
+    *("omnidc.pipeline.runner", "omnidc.pipeline.completer", "omnidc.deploy.loading", "omnidc.deploy.runtime"),
+    *("omnidc.network.checkpoint", "omnidc.network.interpolate", "omnidc.pipeline.staged"),
+    *("omnidc.sensors.rgbd", "omnidc.sensors.rosbag", "omnidc.sensors.lidar", "omnidc.sensors.colmap"),
+    *("omnidc.interop.rosbag", "omnidc.ros.messages", "rosbags.highlevel", "rosbags.rosbag1", "rosbags.rosbag2"),
+    *("rosbags.typesys", "omnidc.training.launch", "omnidc.training.trainer", "omnidc.training.worker"),
+    *("omnidc.training.validation", "omnidc.training.recipe", "omnidc.datasets.shards", "torch._dynamo", "tiny"),
+    *("omnidc.splatting.trainer", "omnidc.splatting.results", "omnidc.splatting.kernels"),
+)
 
 
 def run(job: dict[str, Any]) -> None:
@@ -61,11 +75,9 @@ def serve() -> None:
     import torch
 
     torch.set_num_threads(1)
-    import omnidc.cli.run
-    import omnidc.interop.sinks
-    import omnidc.pipeline
-    import omnidc.sensors.rgbd  # noqa: F401
-
+    for name in IMPORTED:
+        with suppress(ImportError):  # of an extra that is not installed
+            importlib.import_module(name)
     print("ready", flush=True)
     for line in sys.stdin:
         process = os.fork()

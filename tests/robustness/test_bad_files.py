@@ -32,6 +32,8 @@ def targets_of(name: str) -> list[str]:
         "bag2": ["bag-ros2"],
         "toml": ["toml"],
         "pattern": ["pattern"],
+        "shard": ["shard"],
+        "mat": ["dataset.mat"],
         "colmap": ["colmap-binary"],
     }
     if name in special or head in special:

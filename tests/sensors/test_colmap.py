@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -342,3 +345,25 @@ def test_point_far_behind_the_observed_surface_is_not_drawn(tmp_path: Path) -> N
     assert "1 off the surface of the observed ones" in frame.notes[0]
     every = open_model(tmp_path / "m", tmp_path / "i", Filters(occlusion_window=0)).frame("view0.png")
     assert (every.measurements() > 4).any()
+
+
+SIGNALS = """
+import os, signal, sys
+from omnidc.sensors.colmap import import_pycolmap
+heard = []
+if sys.argv[1] == "own":
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+import_pycolmap()
+os.kill(os.getpid(), signal.SIGTERM)
+print(heard, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+def test_pycolmap_does_not_take_the_signal_to_stop() -> None:
+    """Its logging library's handler dumps the stack and may wait for ever."""
+    own = subprocess.run([sys.executable, "-c", SIGNALS, "own"], capture_output=True, text=True, check=False)
+    assert own.stdout == f"[{signal.SIGTERM.value}]\n", own.stderr
+    plain = subprocess.run([sys.executable, "-c", SIGNALS, "plain"], capture_output=True, text=True, check=False)
+    assert plain.returncode == -signal.SIGTERM
+    assert plain.stderr == ""

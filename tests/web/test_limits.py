@@ -46,6 +46,14 @@ def npy_header(shape: tuple[int, ...]) -> bytes:
     return stream.getvalue()
 
 
+def tiff_bomb(width: int, height: int) -> bytes:
+    """A TIFF of one packed strip of 999 zeros that claims width × height pixels."""
+    strip = zlib.compress(b"\0" * 999)
+    entries = {256: width, 257: height, 258: 8, 259: 8, 262: 1, 273: 8, 277: 1, 278: height, 279: len(strip)}
+    table = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries.items())
+    return b"II*\0" + struct.pack("<I", 8 + len(strip)) + strip + struct.pack("<H", len(entries)) + table + bytes(4)
+
+
 def bomb(width: int, height: int, depth: int = 8) -> bytes:
     """A PNG of a few hundred bytes that claims width × height pixels."""
 
@@ -166,6 +174,8 @@ def test_bad_depth_files_are_refused_with_a_sentence(client: Any, room: Any, nam
         (b"just text", 422, "note.txt is damaged, truncated or not an image"),
         (bomb(30000, 30000), 413, "too many pixels"),
         (bomb(500, 401), 413, "0.2 megapixels"),
+        (tiff_bomb(60000, 60000), 413, "too many pixels"),
+        (tiff_bomb(500, 401), 413, "0.2 megapixels"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", 422, "not an image"),
         (b"\xff\xd8\xff" + b"\0" * 50, 422, "not an image"),
         ((EXAMPLES / "room.jpg").read_bytes()[:3000], 422, "truncated"),

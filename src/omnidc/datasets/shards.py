@@ -35,6 +35,7 @@ import numpy.typing as npt
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.io.files import atomic_path
+from omnidc.io.untrusted import check_encoded
 
 VERSION = 1
 JPEG_QUALITY = 95
@@ -107,7 +108,8 @@ def _encode(suffix: str, array: npt.NDArray[Any], *options: int) -> bytes:
 
 
 def _decode(data: bytes, flags: int, origin: str) -> npt.NDArray[Any]:
-    array = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), flags) if data else None
+    check_encoded(data, origin)
+    array = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), flags)
     if array is None:
         raise FileError(f"Cannot decode {origin}: the data is damaged; render or copy it again.")
     return np.asarray(array)

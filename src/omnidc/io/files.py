@@ -36,6 +36,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.fchmod(descriptor, 0o666 & ~umask)
         os.close(descriptor)
         yield temporary
+        check_room(temporary)
         sync(temporary)
         temporary.replace(target)
         sync(target.parent)
@@ -71,13 +72,50 @@ def atomic_new(path: str | os.PathLike[str]) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{target.stem}.", dir=target.parent) as folder:
             temporary = Path(folder) / target.name
             yield temporary
-            for written in (*temporary.rglob("*"), temporary):
-                sync(written)
+            _check_and_sync(temporary)
             temporary.replace(target)
             sync(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(f"Cannot write {target}: {reason}. Choose another place or free some space.") from error
+
+
+@contextmanager
+def atomic_files(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield an empty temporary folder; when the block ends well, its files move into `folder`, each whole."""
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new.", dir=target) as name:
+            temporary = Path(name)
+            yield temporary
+            _check_and_sync(temporary)
+            for file in sorted(temporary.iterdir()):
+                file.replace(target / file.name)
+            sync(target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(f"Cannot write {target}: {reason}. Choose another place or free some space.") from error
+
+
+def _check_and_sync(path: Path) -> None:
+    for written in (*path.rglob("*"), path):
+        if written.is_file():
+            check_room(written)
+        sync(written)
+
+
+def check_room(path: Path) -> None:
+    """Raise `OSError` for a file that cannot grow by one byte: the disk was full, or became so, while it was written.
+
+    Some writers do not look whether all their bytes were taken (Pillow's JPEG and TIFF, OpenCV's PNG, `numpy.save`,
+    COLMAP) and leave a shorter file without a word. A file that was cut so ends where the space did.
+    """
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"\0")
+        file.flush()
+        file.truncate(size)
 
 
 def write_json(path: Path, data: Any) -> None:

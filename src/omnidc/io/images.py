@@ -14,7 +14,7 @@ from natsort import natsorted
 from omnidc.errors import FileError, InputError
 from omnidc.geometry.orientation import UPRIGHT, Orientation
 from omnidc.io.files import atomic_path
-from omnidc.io.untrusted import open_picture
+from omnidc.io.untrusted import check_png, open_picture
 
 Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
@@ -82,7 +82,9 @@ def _has_deep_colors(picture: Any) -> bool:
 def _read_deep_colors(path: Path) -> npt.NDArray[np.uint16]:
     import cv2
 
-    values = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED)
+    data = path.read_bytes()
+    check_png(data)
+    values = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if values is None or values.ndim != 3:
         raise InputError("its colors of 16 bits cannot be read: save it with 8 bits.")
     return np.asarray(values[..., 2::-1], np.uint16)

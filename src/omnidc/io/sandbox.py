@@ -10,6 +10,7 @@ import importlib
 import json
 import math
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -31,6 +32,7 @@ Answer = tuple[dict[str, Any], list[Array]]  # values that JSON can hold, and ar
 
 ERRORS: dict[str, type[OmnidcError]] = {kind.__name__: kind for kind in (FileError, InputError, TooLargeFileError)}
 MAX_TEXT = 2**20  # bytes of an answer's JSON
+GRACE_SECONDS = 2.0  # after which a child ends itself, if its parent has not done so
 
 
 class SlowFileError(FileError):
@@ -64,7 +66,8 @@ class Sandbox:
         timer = threading.Timer(timeout, expire)
         timer.start()
         try:
-            request = json.dumps({"task": task, "path": str(path), "options": options}).encode()
+            job = {"task": task, "path": str(path), "options": options, "seconds": timeout}
+            request = json.dumps(job).encode()
             process.stdin.write(struct.pack("<I", len(request)) + request)
             process.stdin.flush()
             return _read_answer(process.stdout)
@@ -144,6 +147,7 @@ def serve(module: ModuleType, requests: IO[bytes], answers: IO[bytes]) -> None:
         request = json.loads(_read_exactly(requests, struct.unpack("<I", head)[0]))
         function: Callable[..., Answer] = getattr(module, request["task"])
         arrays: list[Array] = []
+        _die_after(request["seconds"] + GRACE_SECONDS)
         try:
             values, arrays = function(Path(request["path"]), **request["options"])
             arrays = [np.ascontiguousarray(array) for array in arrays]
@@ -159,6 +163,17 @@ def serve(module: ModuleType, requests: IO[bytes], answers: IO[bytes]) -> None:
         for array in arrays if "arrays" in answer else ():
             answers.write(array.data if array.size else b"")
         answers.flush()
+        _die_after(0.0)
+
+
+def _die_after(seconds: float) -> None:
+    """Let the system end this process then (0 = never), whatever it does.
+
+    The parent kills a child that takes too long. A parent that was killed itself cannot, and its child would go on for
+    ever where a parser loops.
+    """
+    if hasattr(signal, "setitimer"):  # Unix; the alarm's default action needs no Python, which may be stuck in C
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _main() -> None:

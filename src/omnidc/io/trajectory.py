@@ -40,6 +40,8 @@ class Trajectory:
             if not any(pose is not None for pose in found):
                 raise InputError(f"{path} names no frame: it has {next(iter(self.by_name))}, the frames {names[0]}.")
             return found
+        if not self.stamped:
+            raise InputError(f"{path} has no poses, or tracking was lost in all of them: {REMEDY}.")
         if not all(is_number(name) for name in names):
             raise InputError(
                 f"{path} has time stamps, but the frame {names[0]} is not named by one: give 4x4 matrices."
@@ -47,7 +49,7 @@ class Trajectory:
         times = np.array([time for time, _ in self.stamped])
         nearest = [int(np.abs(times - float(name)).argmin()) for name in names]
         gaps = [abs(times[index] - float(name)) for index, name in zip(nearest, names)]
-        if min(gaps) > max_time_diff:
+        if not min(gaps) <= max_time_diff:  # a stamp that is no number is close to none
             raise InputError(
                 f"No pose of {path} is within {max_time_diff:g} s of a frame (closest: {min(gaps):.3g} s); "
                 "raise --max-time-diff or check the clocks."
@@ -96,7 +98,7 @@ def _lines(rows: list[list[float]], path: Path) -> Trajectory:
     if lengths and lengths <= {12, 16}:
         return Trajectory(ordered=[rigid(row, what) for row in rows])
     blocks = [row for row in rows if len(row) == 4]
-    if lengths and lengths <= {3, 4} and len(blocks) % 4 == 0:  # Open3D's .log has a line of three numbers before each
+    if blocks and lengths <= {3, 4} and len(blocks) % 4 == 0:  # Open3D's .log has a line of three numbers before each
         matrices = np.array(blocks).reshape(-1, 4, 4)
         return Trajectory(ordered=[rigid(matrix, what) for matrix in matrices])
     raise ValueError(f"lines of {', '.join(map(str, sorted(lengths))) or 'no'} numbers, not of 8, 12 or 16")

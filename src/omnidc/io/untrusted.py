@@ -201,6 +201,37 @@ def open_picture(path: StrPath, kind: str, formats: tuple[str, ...] | None = Non
             yield picture
 
 
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+
+
+def check_png(data: bytes) -> None:
+    """Raise `ValueError` for a PNG whose pieces are longer than it is; other data pass.
+
+    OpenCV allocates whatever length a piece claims, up to 2 GB, before it looks how much data there is.
+    """
+    at = len(PNG_MAGIC) if data.startswith(PNG_MAGIC) else len(data)
+    while at + 12 <= len(data):
+        at += 12 + int(struct.unpack_from(">I", data, at)[0])
+    if at > len(data):
+        raise ValueError("a piece of it is longer than the file")
+
+
+def check_encoded(data: bytes, origin: str) -> None:
+    """Check a JPEG or PNG in memory before OpenCV decodes it: number of pixels, and the lengths of a PNG's pieces."""
+    from PIL import Image
+
+    with untrusted(origin, "a JPEG or PNG", "copy it again"):
+        check_png(data)
+        if data.startswith(PNG_MAGIC):
+            width, height = struct.unpack_from(">II", data, 16)
+        else:
+            with Image.open(io.BytesIO(data), formats=("JPEG",)) as picture:
+                width, height = picture.size
+        check_pixels(width, height, origin)
+        if width * height > max(SMALL, PIXELS_PER_BYTE * len(data)):
+            raise ValueError(f"{width}x{height} pixels in {len(data)} bytes")
+
+
 def check_exr(path: Path) -> None:
     """Check the first header of an OpenEXR file: windows and number of channels."""
     with untrusted(path, "an OpenEXR file"), path.open("rb") as stream:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +57,9 @@ def load_network(name_or_path: str | os.PathLike[str], device: str | torch.devic
     else:
         config, network_class = config_of_released(path, tensors, options), PaperNetwork
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(PRIOR_PREFIX)}
-    with torch.device("meta"):  # random weights would only be thrown away
+    # On the meta device, since random weights would only be thrown away; sizes are whatever the file says.
+    known = "a network that this version of omnidc knows"
+    with untrusted(path, known, "update omnidc", CheckpointError), torch.device("meta"):
         network: DepthNetwork = network_class(config)
     fill(network, tensors, path)
     if isinstance(network, PaperNetwork) and network.config.prior:
@@ -109,16 +112,35 @@ def config_of(path: Path, metadata: Mapping[str, str]) -> tuple[Any, type[Any]]:
     """Configuration and class of a file of ours."""
     try:
         values = json.loads(metadata["config"])
-        if values["architecture"] != RETIRED:
+        retired = values["architecture"] == RETIRED
+        if not retired:
             config_class, network_class = ARCHITECTURES[values["architecture"]]
-            return config_class.from_dict(values), network_class
-    except (KeyError, TypeError, ValueError) as error:
+            config = config_class.from_dict(values)
+            _check_types(config, config_class())
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
-            f"{path} describes a network that this version of omnidc does not know ({error}); update omnidc."
+            f"{path} describes a network that this version of omnidc does not know ({reason}); update omnidc."
         ) from error
-    raise CheckpointError(
-        f"{path} is a model of omnidc 0.1, which this version does not run: use the bundled model, or omnidc 0.1."
-    )
+    if retired:
+        raise CheckpointError(
+            f"{path} is a model of omnidc 0.1, which this version does not run: use the bundled model, or omnidc 0.1."
+        )
+    return config, network_class
+
+
+def _check_types(config: Any, default: Any) -> None:
+    """Refuse values of other types than the default's: many would fail only when the network runs."""
+    for name, usual in vars(default).items():
+        value = getattr(config, name)
+        if isinstance(usual, tuple):
+            fits = isinstance(value, tuple) and [type(one) for one in value] == [type(one) for one in usual]
+        elif isinstance(usual, float):
+            fits = type(value) in (float, int) and math.isfinite(value)
+        else:
+            fits = type(value) is type(usual)
+        if not fits:
+            raise ValueError(f"{name} = {str(value)[:40]}")
 
 
 def fill(network: DepthNetwork, tensors: Mapping[str, Tensor], path: Path) -> None:

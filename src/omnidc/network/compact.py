@@ -89,6 +89,12 @@ class CompactConfig:
             raise ConfigError(f"A cell of the integrator is 2 or 4 pixels wide, not {self.cell}.")
         if not 1 <= self.resolutions <= 6 - self.cell // 2:
             raise ConfigError(f"The compact network has 1 to {6 - self.cell // 2} resolutions, not {self.resolutions}.")
+        if not 0 <= self.attention_blocks <= 64:  # a file that says a billion would be built for hours
+            raise ConfigError(f"The compact network has 0 to 64 attention blocks, not {self.attention_blocks}.")
+        if self.heads < 1 or min(self.channels) < 1 or self.channels[-1] % self.heads:
+            raise ConfigError(f"{self.heads} heads do not divide the {self.channels[-1]} channels at 1/32.")
+        if not (0 <= self.half_steps <= 64 and 0 <= self.propagation_steps <= 64 and 1 <= self.iterations <= 1000):
+            raise ConfigError("The compact network propagates in 0 to 64 steps and solves in 1 to 1000 iterations.")
 
     @property
     def refine_margin(self) -> int:

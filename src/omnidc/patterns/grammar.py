@@ -151,8 +151,8 @@ def parse(text: str, noise: str | None = None, released: bool = False) -> Mixtur
     rate = None if noise is None else fraction(parse_span(noise), "The rate of noise")
     weighted = [weighted_part(part) for part in split(text, "+")]
     weights = [weight for weight, _ in weighted]
-    if not sum(weights) > 0:
-        raise ConfigError(f"The weights of the pattern {text!r} add up to nothing: give one term a weight above 0.")
+    if not 0 < sum(weights) < np.inf:
+        raise ConfigError(f"The weights of {text!r} add up to nothing or to no number: give one term a weight above 0.")
     terms = tuple(parse_chain(part, rate, released) for _, part in weighted)
     return Mixture(text, noise, released, terms, tuple(weight / sum(weights) for weight in weights))
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidc.errors import InputError
-from omnidc.io.untrusted import check_pixels
+from omnidc.io.untrusted import check_pixels, check_png, untrusted
 
 HEADER = struct.Struct("<iff")  # kind of compression (unused by readers), a, b
 
@@ -53,6 +53,8 @@ def _decode_png(stream: bytes) -> npt.NDArray[np.uint16]:
     if len(stream) >= 24:  # the size is in the first chunk
         width, height = struct.unpack_from(">II", stream, 16)
         check_pixels(width, height, "A compressed depth image")
+    with untrusted("A compressed depth image", "a PNG", "record or publish it again", InputError):
+        check_png(stream)
     decoded = cv2.imdecode(np.frombuffer(stream, np.uint8), cv2.IMREAD_UNCHANGED)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 2:
         raise InputError("A compressed depth image holds no 16-bit PNG; record or publish it again.")

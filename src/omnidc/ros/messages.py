@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from omnidc.errors import InputError
+from omnidc.errors import InputError, OmnidcError
 from omnidc.geometry.camera import Picture, intrinsics_matrix
 from omnidc.geometry.rasterize import Map
 from omnidc.geometry.transforms import Array, inverse, pose_from_quaternion
 from omnidc.io.calibration import Calibration
-from omnidc.io.untrusted import check_pixels
+from omnidc.io.untrusted import check_pixels, check_png
 from omnidc.ros.compressed_depth import decode_compressed_depth
 
 
@@ -46,7 +46,10 @@ def decode_image(message: Any) -> Picture:
         try:
             with Image.open(io.BytesIO(bytes(message.data))) as header:
                 check_pixels(*header.size, "A compressed image of the topic")
-        except OSError as error:
+            check_png(bytes(message.data))
+        except OmnidcError:
+            raise
+        except (OSError, ValueError) as error:
             raise InputError(f"A compressed image of the topic ({message.format}) cannot be decoded.") from error
         decoded = cv2.imdecode(np.frombuffer(bytes(message.data), np.uint8), cv2.IMREAD_COLOR)
         if decoded is None:

@@ -7,7 +7,10 @@ undistorter would choose.
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +27,7 @@ from omnidc.geometry.orientation import Orientation
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import Array, inverse
 from omnidc.io.colmap_model import Model, read_model
+from omnidc.io.files import atomic_files
 from omnidc.io.images import read_mask, read_photograph
 from omnidc.io.sandbox import Answer, Sandbox
 from omnidc.io.untrusted import untrusted
@@ -34,11 +38,20 @@ COLMAP_TO_OPENCV = np.array([[1.0, 0.0, -0.5], [0.0, 1.0, -0.5], [0.0, 0.0, 1.0]
 PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
 
 
-def _pycolmap() -> Any:
+def import_pycolmap() -> Any:
+    """Import pycolmap and take SIGTERM back from it.
+
+    Its logging library answers SIGTERM with a dump of the stack, which can wait for ever for a lock of malloc: a
+    command that was told to stop would hang.
+    """
+    first, before = "pycolmap" not in sys.modules, signal.getsignal(signal.SIGTERM)
     try:
         import pycolmap
     except ImportError as error:
         raise MissingExtraError("pycolmap", "colmap", "Reading COLMAP models") from error
+    if first and before is not None:
+        with suppress(ValueError):  # only the main thread may
+            signal.signal(signal.SIGTERM, before)
     return pycolmap
 
 
@@ -211,7 +224,7 @@ def find_model(path: Path) -> Path:
 
 def _check_camera_names(model: Model, folder: Path) -> None:
     """Name a camera model that pycolmap does not know; it would abort the process."""
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     unknown = {camera.model for camera in model.cameras.values()} - set(pycolmap.CameraModelId.__members__)
     if unknown:
         raise InputError(
@@ -231,14 +244,14 @@ def make_sandbox() -> Sandbox:
 
 def be_ready(folder: Path) -> Answer:
     """Import what `try_model` needs; runs in a sandbox."""
-    _pycolmap()
+    import_pycolmap()
     return {}, []
 
 
 def try_model(folder: Path) -> Answer:
     """Read a model and forget it; runs in a sandbox."""
     with untrusted(folder, "a COLMAP model", "copy it again"):
-        _pycolmap().Reconstruction(str(folder))
+        import_pycolmap().Reconstruction(str(folder))
     return {}, []
 
 
@@ -253,7 +266,7 @@ def open_model(
 
     sandbox: of this module, kept by a caller that opens many models, since a child takes a second to start.
     """
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     folder = find_model(model)
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
@@ -301,7 +314,7 @@ def is_pinhole(camera: Any) -> bool:
 
 def undistorted_camera(camera: Any) -> tuple[Any, Array]:
     """Return COLMAP's undistorted camera and its 3×3 matrix with centers at integers."""
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     straight = camera if is_pinhole(camera) else pycolmap.undistort_camera(pycolmap.UndistortCameraOptions(), camera)
     return straight, COLMAP_TO_OPENCV @ straight.calibration_matrix()
 
@@ -341,7 +354,7 @@ def write_pinhole_model(
     Splatting tools and COLMAP's dense steps want the model of the undistorted images. Keypoints are moved along.
     """
     source = model.reconstruction
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     copy = _without_rigs(source, set(model.names() if names is None else names))
     for camera_id, camera in source.cameras.items():
         straight, matrix = undistorted_camera(camera)
@@ -366,8 +379,8 @@ def write_pinhole_model(
     for image in copy.images.values():
         image.name = (rename or {}).get(image.name, image.name)
     copy.update_point_3d_errors()
-    folder.mkdir(parents=True, exist_ok=True)
-    copy.write_binary(str(folder))
+    with atomic_files(folder) as fresh:
+        copy.write_binary(str(fresh))
 
 
 def _without_rigs(source: Any, names: set[str]) -> Any:
@@ -375,7 +388,7 @@ def _without_rigs(source: Any, names: set[str]) -> Any:
 
     Leaving one image of a rig out of COLMAP's own copy would leave out the others of its frame, too.
     """
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     copy = pycolmap.Reconstruction()
     for camera in source.cameras.values():
         copy.add_camera_with_trivial_rig(camera)
@@ -397,7 +410,7 @@ def _without_rigs(source: Any, names: set[str]) -> Any:
 
 def _add_points(reconstruction: Any, dense: DensePoints) -> None:
     """Add points with tracks: each view that sees a point gets a keypoint where the point projects."""
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     tracks: list[list[Any]] = [[] for _ in dense.points]
     for column, file in enumerate(dense.files):
         image = reconstruction.find_image_with_name(file)

@@ -12,10 +12,10 @@ from typing import Any
 from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.io.calibration import Calibration
 from omnidc.io.colmap_model import Camera
-from omnidc.io.files import write_json
+from omnidc.io.files import atomic_new, write_json
 from omnidc.io.images import SUFFIXES, read_image
 from omnidc.io.untrusted import read_text, untrusted
-from omnidc.sensors.colmap import PLACED_SHARE, _pycolmap
+from omnidc.sensors.colmap import PLACED_SHARE, import_pycolmap
 from omnidc.sensors.known_views import KnownView, calibrated_camera, read_known_views
 
 MIN_PHOTOS = 2
@@ -56,7 +56,7 @@ def run_sfm(
 
     A model that an earlier run with the same options left in `workspace` is used again.
     """
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     options = options or SfmOptions()
     best = workspace / "sparse" / "0"
     if (best / "cameras.bin").is_file():
@@ -110,10 +110,9 @@ def run_sfm(
             + ("no pose of them is known" if known else "photographs with more overlap and texture help")
         )
     write_json(workspace / SETTINGS, options.summary())
-    fresh = workspace / "sparse" / ".new"  # renamed when whole: a half-written model would be used again
-    fresh.mkdir(parents=True, exist_ok=True)
-    model.write_binary(str(fresh))
-    fresh.rename(best)
+    with atomic_new(best) as fresh:  # a half-written model would be used again
+        fresh.mkdir()
+        model.write_binary(str(fresh))
     shutil.rmtree(scratch)
     return best
 
@@ -174,7 +173,7 @@ def _camera_groups(
 
 def _map(database: Path, images: Path, scratch: Path, keep_cameras: bool) -> Any:
     """Return the largest model of incremental mapping."""
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     settings = pycolmap.IncrementalPipelineOptions()
     if keep_cameras:
         settings.ba_refine_focal_length = settings.ba_refine_extra_params = False
@@ -189,7 +188,7 @@ def _map(database: Path, images: Path, scratch: Path, keep_cameras: bool) -> Any
 
 def _triangulate(database: Path, images: Path, scratch: Path, known: Mapping[str, KnownView]) -> Any:
     """Return the model with the known cameras and poses, which stay as they are, and triangulated points."""
-    pycolmap = _pycolmap()
+    pycolmap = import_pycolmap()
     model = pycolmap.Reconstruction()
     # The ids of cameras, rigs, frames and images must be those of the database, where the matches are.
     with pycolmap.Database.open(str(database)) as stored:
