@@ -17,12 +17,12 @@ from tqdm import tqdm
 
 import omnidc
 from omnidc.evaluation.real import read_photograph
+from omnidc.geometry.surface import SKY_PROBABILITY
 from omnidc.patterns import parse
 from omnidc.training.data import open_source
 
 HELD_OUT = 0.05  # of the scenes, as in the preset
 MIN_SKY = 0.02
-THRESHOLD = 0.5
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
         sky = completer.complete(image, sparse).sky
         if sky is None:
             raise SystemExit(f"{options.model} does not predict the sky.")
-        return sky > THRESHOLD
+        return sky > SKY_PROBABILITY
 
     if options.scenes:
         held_out = open_source("scenes", str(options.scenes)).split(HELD_OUT)[1]

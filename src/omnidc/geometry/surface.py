@@ -15,6 +15,10 @@ Map = npt.NDArray[np.float32]
 
 EDGE_RATIO = 1.05  # of the depths of two neighbors
 
+# Above it a pixel counts as sky. Depth that is lost is worse than sky that is kept: 0.2 % of the measured pixels of
+# photographs are above, and 0.6 % above 0.5.
+SKY_PROBABILITY = 0.7
+
 
 def depth_edges(
     depth: npt.NDArray[np.floating],  # [H, W], 0 = unknown

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from omnidc.geometry.rasterize import Map
+from omnidc.geometry.surface import SKY_PROBABILITY
 from omnidc.geometry.transforms import Array
-from omnidc.pipeline.completion import SKY_PROBABILITY
 from omnidc.pipeline.sinks import ExportSink, FolderSink, StoredFrame
 from omnidc.sensors.rosbag import write_depth_bag
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from omnidc.errors import ConfigError, FileError, InputError, require_torch
 from omnidc.frame import Frame, Unit
 from omnidc.geometry.camera import check_intrinsics, unproject
-from omnidc.geometry.surface import kept_pixels
+from omnidc.geometry.surface import SKY_PROBABILITY, kept_pixels
 from omnidc.io.depth import CODECS, write_depth
 from omnidc.io.files import atomic_path, write_json
 from omnidc.io.images import write_picture
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 FloatMap = npt.NDArray[np.float32]
 
-SKY_PROBABILITY = 0.5  # above it a pixel counts as sky,
-SKY_CONFIDENCE = 0.5  # unless it was measured with more confidence than this
+SKY_CONFIDENCE = 0.5  # a pixel that was measured with more confidence is not sky
 MAX_RESIDUAL = 1e-2  # relative, of the normal equations: above it the result is warned of
 
 PREVIEW_SUFFIXES = (".jpg", ".jpeg", ".webp")

@@ -17,11 +17,10 @@ import numpy.typing as npt
 from omnidc.errors import ConfigError, InputError
 from omnidc.geometry.camera import undistort, unproject
 from omnidc.geometry.rasterize import Map, project_to_depth, register
-from omnidc.geometry.surface import drop_flying_pixels, surface_mask
+from omnidc.geometry.surface import SKY_PROBABILITY, drop_flying_pixels, surface_mask
 from omnidc.geometry.transforms import Array, transform
 from omnidc.ros.messages import chain, decode_cloud, decode_depth, decode_image, parse_camera_info, transforms_of
 
-SKY_PROBABILITY = 0.5  # above it a pixel without depth is sky
 QUEUE = 10  # messages of each kind that wait for a partner
 
 Sky = Literal["inf", "depth"]
