@@ -3,8 +3,8 @@
     git worktree add ../old 62b0c79
     python benchmarks/complete.py --old ../old/src [--model FILE] [--size 480x640 --size 240x320]
 
-Both trees run in child processes with one thread, in turns, so that other programs slow both alike. Time is process
-time, the least of all calls; memory is the peak of a process that completes one image.
+Both trees run in child processes with one thread (OMP_NUM_THREADS), in turns, so that other programs slow both alike.
+Time is process time, the least of all calls; memory is the peak of a process that completes one image.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from pathlib import Path
 CHILD = """
 import json, resource, sys, time
 import numpy as np
-import torch
-
-torch.set_num_threads(1)
 import omnidc
 
 model, height, width, calls = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
