@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from omnidc.deploy.live import Camera, FolderOutput, PageOutput, VideoOutput, live_frames, open_depths, run_live
-from omnidc.errors import ConfigError, FileError
+from omnidc.errors import ConfigError, FileError, InputError
 from omnidc.frame import Frame
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.options import CompleteOptions
@@ -152,3 +154,50 @@ def test_sources_that_are_none_are_refused(tmp_path: Path, video: Path) -> None:
     ]:
         with pytest.raises(error, match=sentence):
             next(live_frames(source, sparse))
+
+
+class SlowFirst(Constant):
+    """Takes longer for the first frame than for the others."""
+
+    def __init__(self) -> None:
+        self.together, self.most, self.lock = 0, 0, threading.Lock()
+
+    def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion:
+        with self.lock:
+            self.together += 1
+            self.most = max(self.most, self.together)
+        time.sleep(0.2 if frame.name == "000000" else 0.02)
+        with self.lock:
+            self.together -= 1
+        return super().complete(frame, options)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_complete_frames_together_and_write_them_in_order(tmp_path: Path, video: Path, workers: int) -> None:
+    written: list[str] = []
+
+    class Names:
+        def write(self, frame: Frame, completion: object) -> None:
+            written.append(frame.name)
+
+        def close(self) -> None:
+            pass
+
+    completer = SlowFirst()
+    timing = run_live(live_frames(str(video), None), completer, [Names()], print, workers=workers)
+    assert completer.most == workers
+    assert written == sorted(written)
+    assert timing.frames == len(written) == len(timing.intervals)
+
+
+def test_max_frames_is_kept_with_several_workers(video: Path) -> None:
+    assert run_live(live_frames(str(video), None), Constant(), [], print, max_frames=2, workers=3).frames == 2
+
+
+def test_error_of_a_worker_ends_the_run(video: Path) -> None:
+    class Failing(Constant):
+        def complete(self, frame: Frame, options: CompleteOptions, /) -> Completion:
+            raise InputError("no")
+
+    with pytest.raises(InputError):
+        run_live(live_frames(str(video), None), Failing(), [], print, workers=2)

@@ -34,6 +34,10 @@ def live(
     ] = "auto",
     max_long_side: Annotated[int | None, typer.Option(help="Compute larger images at this size.")] = None,
     frames: Annotated[int | None, typer.Option(help="Stop after so many frames.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Frames that are completed at the same time; default: cores, 1 with torch."),
+    ] = None,
     timing: Annotated[Path | None, typer.Option(help="Write the time of each frame by stage here (json).")] = None,
     model: ModelOption = None,
     device: DeviceOption = "auto",
@@ -46,6 +50,7 @@ def live(
         LiveOutput,
         PageOutput,
         VideoOutput,
+        default_workers,
         live_frames,
         run_live,
         write_timing,
@@ -56,7 +61,8 @@ def live(
     if depth_format not in ("npy", "png", "exr"):
         raise ConfigError(f"--depth-format is npy, png or exr, not {depth_format!r}.")
     options = CompleteOptions(max_long_side=max_long_side)
-    completer = load_model(model, device, runtime)
+    completer = load_model(model, device, runtime, threads=None if workers == 1 else 1)
+    workers = default_workers(completer) if workers is None else workers
     outputs: list[LiveOutput] = [
         VideoOutput(path) if path.suffix else FolderOutput(path, depth_format) for path in output or ()
     ]
@@ -65,7 +71,7 @@ def live(
         outputs.append(page)
         typer.echo(f"showing at {page.url}")
     stream = live_frames(source, sparse, intrinsics, parse_depth_scale(depth_scale))
-    measured = run_live(stream, completer, outputs, typer.echo, options, max_frames=frames)
+    measured = run_live(stream, completer, outputs, typer.echo, options, max_frames=frames, workers=workers)
     if not measured.frames:
         raise ConfigError(f"{source} gave no frame.")
     typer.echo(

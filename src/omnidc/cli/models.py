@@ -17,7 +17,7 @@ DeviceOption = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1"
 RuntimeOption = Annotated[Literal["auto", "torch", "onnx"], typer.Option(help=RUNTIME_HELP)]
 
 
-def load_model(model: str | None, device: str, runtime: str = "auto") -> BaseCompleter:
+def load_model(model: str | None, device: str, runtime: str = "auto", threads: int | None = None) -> BaseCompleter:
     """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 
@@ -28,4 +28,4 @@ def load_model(model: str | None, device: str, runtime: str = "auto") -> BaseCom
             "(--model interpolate): smooth depth through the points, blind to the photograph.",
             err=True,
         )
-    return load(name, device, runtime)
+    return load(name, device, runtime, threads=threads)

@@ -1,16 +1,20 @@
 """Continuous completion: frames from a camera, a video, a folder or a bag; rate, latency and time by stage.
 
 A camera delivers frames whether or not they are used: a thread keeps only the newest, so that the latency is that of
-one frame. Files are completed frame by frame.
+one frame. Files are completed frame by frame. Several workers complete as many frames at the same time, each on one
+core, because a network of many small steps gains little from a second thread; results leave in the order of the frames.
 """
 
 from __future__ import annotations
 
 import http.server
 import json
+import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,8 +190,10 @@ class Timing:
     """Seconds by stage, frame by frame."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
+    intervals: list[float] = field(default_factory=list)  # from the end of the frame before to the end of each
 
-    def add(self, **stages: float) -> None:
+    def add(self, interval: float, **stages: float) -> None:
+        self.intervals.append(interval)
         for stage, value in stages.items():
             self.seconds[stage].append(value)
 
@@ -197,8 +203,8 @@ class Timing:
 
     def rate(self, last: int | None = None) -> float:
         """Frames per second over the last frames; None = all."""
-        total = sum(sum(values[-last:] if last else values) for values in self.seconds.values())
-        return min(self.frames, last or self.frames) / max(total, 1e-9)
+        intervals = self.intervals[-last:] if last else self.intervals
+        return len(intervals) / max(sum(intervals), 1e-9)
 
     def latency(self, last: int | None = None) -> float:
         """Mean seconds from a frame that was read to its output."""
@@ -316,6 +322,20 @@ class PageOutput:
         self._server.server_close()
 
 
+def default_workers(completer: Completer) -> int:
+    """One for each core where onnxruntime runs on the CPU; torch and GPUs use several cores for one frame."""
+    session = getattr(completer, "session", None)
+    if session is None or session.get_providers()[0] != "CPUExecutionProvider":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class _Done:
+    completion: Completion
+    seconds: float
+
+
 def run_live(
     frames: Iterator[Frame],
     completer: Completer,
@@ -324,25 +344,45 @@ def run_live(
     options: CompleteOptions | None = None,
     *,
     max_frames: int | None = None,
+    workers: int = 1,  # frames that are completed at the same time
     report_seconds: float = 2.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
     """Complete frames until they end, `max_frames` were done, or the user interrupts; report rate and latency."""
+    if workers < 1:
+        raise ConfigError(f"At least one worker is needed, not {workers}.")
     timing, options = Timing(), options or CompleteOptions()
     last, reported = clock(), 0
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="live")
+    running: deque[tuple[Frame, float, Future[_Done]]] = deque()  # frame, seconds of its reading, result
+
+    def complete(frame: Frame) -> _Done:
+        began = clock()
+        completion = completer.complete(frame, options)
+        return _Done(completion, clock() - began)
+
     try:
-        while max_frames is None or timing.frames < max_frames:
-            start = clock()
-            frame = next(frames, None)
-            if frame is None:
+        before, ended, begun = clock(), False, 0
+        while running or not ended:
+            while len(running) < workers and not ended:
+                ended = max_frames is not None and begun >= max_frames
+                start = clock()
+                frame = None if ended else next(frames, None)
+                if frame is None:
+                    ended = True
+                    break
+                running.append((frame, clock() - start, pool.submit(complete, frame)))
+                begun += 1
+            if not running:
                 break
-            read = clock()
-            completion = completer.complete(frame, options)
+            frame, read, future = running.popleft()
+            done = future.result()
             completed = clock()
             for output in outputs:
-                output.write(frame, completion)
+                output.write(frame, done.completion)
             end = clock()
-            timing.add(read=read - start, complete=completed - read, output=end - completed)
+            timing.add(end - before, read=read, complete=done.seconds, output=end - completed)
+            before = end
             if end - last >= report_seconds:
                 recent = timing.frames - reported
                 report(f"{timing.rate(recent):.1f} frames/s, latency {1000 * timing.latency(recent):.0f} ms")
@@ -350,6 +390,7 @@ def run_live(
     except KeyboardInterrupt:
         report("interrupted; what was written stays.")
     finally:
+        pool.shutdown(cancel_futures=True)
         close = getattr(frames, "close", None)
         if close is not None:
             close()

@@ -37,7 +37,11 @@ def _uses_gpu(device: str) -> bool:
 
 
 def load(
-    name_or_path: str | Path = "compact", device: str = "auto", runtime: Runtime | str = "auto"
+    name_or_path: str | Path = "compact",
+    device: str = "auto",
+    runtime: Runtime | str = "auto",
+    *,
+    threads: int | None = None,
 ) -> DepthCompleter | OnnxCompleter:
     """Load a model; the result has `complete`.
 
@@ -45,6 +49,7 @@ def load(
         "hf://owner/name[@revision]".
     device: "auto" takes a CUDA GPU where there is one, the CPU otherwise; or any name that the runtime knows.
     runtime: "auto" takes onnxruntime for .onnx files and, where there is no GPU, for the bundled model; else torch.
+    threads: of onnxruntime; None = OMP_NUM_THREADS, or one for each core. Torch has a setting of its own.
 
     >>> import numpy as np
     >>> import omnidc
@@ -72,11 +77,11 @@ def load(
     if runtime == "onnx" and not is_onnx and not has_bundled:
         raise ConfigError(f"{place} is no ONNX model: export it first with  omnidc export -m {place} -o model.onnx.")
     if not is_onnx and has_bundled and (runtime == "onnx" or (runtime == "auto" and not _uses_gpu(device))):
-        return OnnxCompleter(bundled, "cpu" if device == "auto" else device, name=place)
+        return OnnxCompleter(bundled, "cpu" if device == "auto" else device, threads, place)
     if runtime == "torch" and is_onnx:
         raise ConfigError(f"{place} is an ONNX model, which torch does not run: leave out --runtime torch.")
     if is_onnx:
-        return OnnxCompleter(place, device)
+        return OnnxCompleter(place, device, threads)
     require_torch(f"The model {place}")
     from omnidc.pipeline import load as load_torch
 
