@@ -4,9 +4,9 @@
         [-o docs/results/install.json]
 
 Each NAME=REQUIREMENT goes into a fresh virtual environment of its own, away from the source tree. CPU seconds are
-those of all processes that a step started; on a busy machine the wall seconds mean little. Wheels come from where pip
-is told to look, so that their download is part of the wall seconds. `demo` and `--help` run twice: the first run
-compiles bytecode where pip did not, the second is what is written down.
+those of all processes that a step started; on a busy machine the wall seconds mean little. They include the download
+of wheels from the index that pip is configured with. `demo` and `--help` run twice, and the second run is written down,
+because the first one compiles bytecode where pip did not.
 """
 
 from __future__ import annotations

@@ -39,10 +39,10 @@ def read_frame(root: Path, masks: bool, name: str) -> Frame:
         # SciPy's reader ends the process on some damaged files.
         with _LOCK:
             _SANDBOX.call("be_ready", path, timeout=START_SECONDS)
-            told, arrays = _SANDBOX.call(
+            fields, arrays = _SANDBOX.call(
                 "read_mat", path, timeout=READ_SECONDS + path.stat().st_size / BYTES_PER_SECOND
             )
-        data = dict(zip(told["names"], arrays))
+        data = dict(zip(fields["names"], arrays))
         image = np.ascontiguousarray(data["rgb"], dtype=np.uint8)
         depth = valid(data["depth"])
         if masks:

@@ -41,8 +41,8 @@ PLACED_SHARE = 0.8  # of the photographs; a model with fewer is worth a warning
 def import_pycolmap() -> Any:
     """Import pycolmap and take SIGTERM back from it.
 
-    Its logging library answers SIGTERM with a dump of the stack, which can wait for ever for a lock of malloc: a
-    command that was told to stop would hang.
+    Its logging library prints the stack on SIGTERM and can wait for ever for a lock of malloc while it does so. The
+    process then does not end.
     """
     first, before = "pycolmap" not in sys.modules, signal.getsignal(signal.SIGTERM)
     try:
