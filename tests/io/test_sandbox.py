@@ -92,6 +92,21 @@ def test_sandbox_survives_a_child_that_dies(sandbox: Sandbox, task: str) -> None
     assert sandbox.call("echo", Path("a"), 60, value=7, shape=[1])[0]["value"] == 7
 
 
+def test_time_for_imports_is_not_counted_as_the_file_s(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text("import time; time.sleep(1.5)")
+    made = Sandbox("parsers", imports=("heavy",))
+    try:
+        assert made.call("echo", Path("a"), 1.0, value=7, shape=[1])[0]["value"] == 7
+    finally:
+        made.close()
+
+
+def test_sandbox_whose_imports_fail_is_an_error(sandbox: Sandbox) -> None:
+    made = Sandbox("parsers", imports=("no_such_module",))
+    with pytest.raises(FileError, match="The reader of a did not start"):
+        made.call("echo", Path("a"), 60, value=7, shape=[1])
+
+
 def test_sandbox_killed_between_calls_starts_again(sandbox: Sandbox) -> None:
     pid = sandbox.call("echo", Path("a"), 60, value=0, shape=[1])[0]["pid"]
     os.kill(pid, signal.SIGKILL)

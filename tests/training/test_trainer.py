@@ -246,6 +246,29 @@ def test_time_budget_ends_the_run_with_a_finished_schedule(shard: Path, tmp_path
     assert (tmp_path / "last.safetensors").is_file()
 
 
+def test_cpu_time_of_a_run_is_without_what_the_process_did_before(shard: Path, tmp_path: Path) -> None:
+    config = tiny_config(shard, "schedule.steps=4")
+    spent = 1000.0  # by the process before the run
+    original = Trainer.train_step
+
+    def step(self: Trainer, *arguments: Any) -> StepRecord:
+        nonlocal spent
+        spent += 2.0
+        if spent == 1004.0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "cpu_seconds", lambda: spent)
+        patch.setattr(Trainer, "train_step", step)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path, quiet=True)
+        assert load_state(tmp_path)["cpu_seconds"] == 4.0
+        spent += 500.0  # between the runs
+        assert train(config, tmp_path, quiet=True).step == 4
+        assert load_state(tmp_path)["cpu_seconds"] == 8.0
+
+
 def test_signal_ends_the_run_with_a_checkpoint(shard: Path, tmp_path: Path) -> None:
     config = tiny_config(shard, "schedule.steps=1000")
     original = Trainer.train_step

@@ -38,7 +38,6 @@ def read_frame(root: Path, masks: bool, name: str) -> Frame:
     with untrusted(path, "a MATLAB file"):
         # SciPy's reader ends the process on some damaged files.
         with _LOCK:
-            _SANDBOX.call("be_ready", path, timeout=START_SECONDS)
             fields, arrays = _SANDBOX.call(
                 "read_mat", path, timeout=READ_SECONDS + path.stat().st_size / BYTES_PER_SECOND
             )
@@ -56,15 +55,9 @@ def read_frame(root: Path, masks: bool, name: str) -> Frame:
 
 
 FIELDS = ("rgb", "depth", "calib", "mask_invalid", "mask_transp")
-START_SECONDS = 60.0  # for the child to import SciPy, on a slow disk
 READ_SECONDS, BYTES_PER_SECOND = 3.0, 2**20  # slower than any computer that reads them
 _SANDBOX = Sandbox("omnidc.datasets.ibims")
 _LOCK = threading.Lock()
-
-
-def be_ready(path: Path) -> Answer:
-    """Answer when this module is imported; runs in a sandbox."""
-    return {}, []
 
 
 def read_mat(path: Path) -> Answer:

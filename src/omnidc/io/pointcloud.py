@@ -170,17 +170,8 @@ def _laz(path: Path) -> Array:
         raise ValueError(f"{header.count} points in {size} bytes")
     # Its decompressor aborts the process on some damaged files, and loops on others.
     with _LAZ_LOCK:
-        _LAZ_SANDBOX.call("be_ready", path, timeout=LAZ_START_SECONDS)
         _, [points] = _LAZ_SANDBOX.call("read_laz", path, timeout=LAZ_SECONDS + size / LAZ_BYTES_PER_SECOND)
     return points
-
-
-def be_ready(path: Path) -> Answer:
-    """Import what `read_laz` needs; runs in a sandbox."""
-    import laspy  # noqa: F401
-    import lazrs  # noqa: F401
-
-    return {}, []
 
 
 def read_laz(path: Path) -> Answer:
@@ -193,9 +184,8 @@ def read_laz(path: Path) -> Answer:
 
 LAZ_SMALL = 2**26  # bytes of unpacked records that any file may claim
 LAZ_RATIO = 1000  # unpacked bytes a packed byte of larger ones; clouds that sensors measured have 5 to 20
-LAZ_START_SECONDS = 60.0  # for the child to import laspy, on a slow disk
 LAZ_SECONDS, LAZ_BYTES_PER_SECOND = 3.0, 2**20  # slower than any computer that reads LAZ
-_LAZ_SANDBOX = Sandbox("omnidc.io.pointcloud", memory=16 * 2**30)
+_LAZ_SANDBOX = Sandbox("omnidc.io.pointcloud", memory=16 * 2**30, imports=("laspy", "lazrs"))
 _LAZ_LOCK = threading.Lock()
 
 

@@ -15,8 +15,8 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -31,6 +31,8 @@ Array = npt.NDArray[Any]
 Answer = tuple[dict[str, Any], list[Array]]  # values that JSON can hold, and arrays of numbers
 
 ERRORS: dict[str, type[OmnidcError]] = {kind.__name__: kind for kind in (FileError, InputError, TooLargeFileError)}
+READY = b"ready"  # what the child says first
+START_SECONDS = 60.0  # for its imports, on a slow disk
 MAX_TEXT = 2**20  # bytes of an answer's JSON
 GRACE_SECONDS = 2.0  # after which a child ends itself, if its parent has not done so
 
@@ -42,10 +44,14 @@ class SlowFileError(FileError):
 class Sandbox:
     """One child process, started at its first task and again after it died. Not for use by two threads at once."""
 
-    def __init__(self, module: str, memory: int = 4 * 2**30) -> None:
-        """module: holds the functions that run there. memory: address space in bytes, where the system can limit it."""
-        self._module, self._memory = module, memory
+    def __init__(self, module: str, memory: int = 4 * 2**30, imports: tuple[str, ...] = ()) -> None:
+        """module: holds the functions that run there. memory: address space in bytes, where the system can limit it.
+
+        imports: modules that the functions import, so that the time for it is not counted as a file's.
+        """
+        self._module, self._memory, self._imports = module, memory, imports
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False  # whether the child has said that its imports are done
         self._owner = 0  # process that started the child
 
     def call(self, task: str, path: Path, timeout: float, **options: Any) -> Answer:
@@ -57,25 +63,40 @@ class Sandbox:
         process = self.start()
         assert process.stdin is not None
         assert process.stdout is not None
+        if not self._ready:
+            with self._limited(process, START_SECONDS, f"The reader of {path} did not start: try again."):
+                _read_exactly(process.stdout, len(READY))
+            self._ready = True
+        job = {"task": task, "path": str(path), "options": options, "seconds": timeout}
+        request = json.dumps(job).encode()
+        crashed = f"{path} is damaged (its reader crashed): export or download it again."
+        with self._limited(
+            process, timeout, crashed, f"{path} takes more than {timeout:.3g} s to read: export it again."
+        ):
+            process.stdin.write(struct.pack("<I", len(request)) + request)
+            process.stdin.flush()
+            return _read_answer(process.stdout)
+
+    @contextmanager
+    def _limited(
+        self, process: subprocess.Popen[bytes], seconds: float, crashed: str, slow: str | None = None
+    ) -> Iterator[None]:
+        """Kill the child after `seconds` and say `slow` then (None = `crashed`); say `crashed` if it dies earlier."""
         expired = threading.Event()
 
         def expire() -> None:
             expired.set()
             process.kill()
 
-        timer = threading.Timer(timeout, expire)
+        timer = threading.Timer(seconds, expire)
         timer.start()
         try:
-            job = {"task": task, "path": str(path), "options": options, "seconds": timeout}
-            request = json.dumps(job).encode()
-            process.stdin.write(struct.pack("<I", len(request)) + request)
-            process.stdin.flush()
-            return _read_answer(process.stdout)
+            yield
         except (EOFError, OSError) as error:
             self.close()
-            if expired.is_set():
-                raise SlowFileError(f"{path} takes more than {timeout:.3g} s to read: export it again.") from error
-            raise FileError(f"{path} is damaged (its reader crashed): export or download it again.") from error
+            if expired.is_set() and slow is not None:
+                raise SlowFileError(slow) from error
+            raise FileError(crashed) from error
         finally:
             timer.cancel()
             if expired.is_set():
@@ -91,11 +112,12 @@ class Sandbox:
                     with suppress(OSError):
                         stream.close()
             self._process = None
+        self._ready = False
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the child, unless it runs already."""
+        """Start the child, unless it runs already, and do not wait for it."""
         if self._owner != os.getpid():  # after a fork the child is another process's
-            self._process, self._owner = None, os.getpid()
+            self._process, self._ready, self._owner = None, False, os.getpid()
         if self._process is None or self._process.poll() is not None:
             self.close()
             environment = {
@@ -105,7 +127,7 @@ class Sandbox:
                 "OPENBLAS_NUM_THREADS": "1",
             }
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "omnidc.io.sandbox", self._module, str(self._memory)],
+                [sys.executable, "-m", "omnidc.io.sandbox", str(self._memory), self._module, *self._imports],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=None if os.environ.get("OMNIDC_DEBUG") else subprocess.DEVNULL,
@@ -180,13 +202,16 @@ def _main() -> None:
     with suppress(ImportError, ValueError, OSError):  # systems without these limits
         import resource
 
-        memory = int(sys.argv[2])
+        memory = int(sys.argv[1])
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # What a parser prints must not get between the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(2, 1)
-    serve(importlib.import_module(sys.argv[1]), sys.stdin.buffer, answers)
+    module, *_ = [importlib.import_module(name) for name in sys.argv[2:]]
+    answers.write(READY)
+    answers.flush()
+    serve(module, sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

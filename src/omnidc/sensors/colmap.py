@@ -233,19 +233,12 @@ def _check_camera_names(model: Model, folder: Path) -> None:
         )
 
 
-START_SECONDS = 60.0  # for the child to import pycolmap, on a slow disk
 TRIAL_SECONDS, BYTES_PER_SECOND = 4.0, 10 * 2**20  # slower than any computer that reads models
 
 
 def make_sandbox() -> Sandbox:
     """Return the child process in which `open_model` tries a model first."""
-    return Sandbox("omnidc.sensors.colmap", memory=64 * 2**30)
-
-
-def be_ready(folder: Path) -> Answer:
-    """Import what `try_model` needs; runs in a sandbox."""
-    import_pycolmap()
-    return {}, []
+    return Sandbox("omnidc.sensors.colmap", memory=64 * 2**30, imports=("pycolmap",))
 
 
 def try_model(folder: Path) -> Answer:
@@ -276,7 +269,6 @@ def open_model(
     trial = sandbox or make_sandbox()
     try:
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-        trial.call("be_ready", folder, timeout=START_SECONDS)
         trial.call("try_model", folder, timeout=TRIAL_SECONDS + size / BYTES_PER_SECOND)
     finally:
         if sandbox is None:

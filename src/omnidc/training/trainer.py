@@ -78,7 +78,7 @@ class Trainer:
         self.position = Position()
         self.frames: dict[str, int] = {}  # of the last epoch, by source
         self.clock = Clock()
-        self._cpu_before = 0.0
+        self._cpu_before = -self.group.size * cpu_seconds()  # what this process used before it began to train
         self.stop = StopSignal()
         self.stopped = False  # all processes agreed to stop
         self.last_loss = math.nan
@@ -166,7 +166,7 @@ class Trainer:
         images = state["step"] * self.whole.optimizer.batch  # of runs of earlier versions, which did not count them
         self.position = Position(**{name: state[name] for name in asdict(self.position) if name in state})
         self.position.images = state.get("images", images)
-        self._cpu_before = self.position.cpu_seconds
+        self._cpu_before += self.position.cpu_seconds
         self.clock.start(state["elapsed"])
         train = state["sources"]
         self.data.restore(
