@@ -154,7 +154,9 @@ class Soak:
         return str(answer.status_code)
 
     def fields(self, http: httpx.Client, rng: random.Random) -> str:
-        field = rng.choice([{"points": "[" * 10_000}, {"far": "nan"}, {"color": "red"}, {"intrinsics": "0,0,0,0"}])
+        field = rng.choice(
+            [{"points": "[" * 10_000}, {"clip_depth": "nan"}, {"color": "red"}, {"intrinsics": "0,0,0,0"}]
+        )
         return str(http.post(f"{self.url}/v1/complete", files={"image": ("a.jpg", IMAGE)}, data=field).status_code)
 
     def cancelled(self, http: httpx.Client, rng: random.Random) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omnidc.errors import ConfigError
+from omnidc.network.compact import CompactRefinement
 from omnidc.network.interface import Fields, Prediction
 from omnidc.training import losses
 from omnidc.training.batch import Batch
@@ -436,7 +437,7 @@ def test_relative_terms_need_a_network_that_interpolates() -> None:
     truth, sparse = depths(2, 1, 12, 20, seed=1), depths(2, 1, 12, 20, seed=2)
     with pytest.raises(ConfigError, match="first guess"):
         total(prediction, truth, sparse, config)
-    prediction.fields.refinement["start"] = torch.zeros(2, 1, 6, 10, dtype=truth.dtype)
+    prediction.fields.refinement = CompactRefinement(torch.zeros(2, 1, 6, 10, dtype=truth.dtype))
     plain = total(prediction, truth, sparse, LossConfig({"l1_log": 1.0}))
     relative = total(prediction, truth, sparse, config)
     weight = losses.relative_weight(torch.zeros(2, 1, 6, 10, dtype=truth.dtype), truth / prediction.median, 0.02)

@@ -29,7 +29,7 @@ from omnidc.training.networks import export, freeze
 from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
 from omnidc.training.precision import pick_precision
-from omnidc.training.state import load_state
+from omnidc.training.state import load_state, save_state
 from omnidc.training.stepper import Stepper
 from omnidc.training.trainer import Trainer, train
 from tiny import TinyNetwork, scene, tiny_config
@@ -304,6 +304,9 @@ def test_run_of_an_earlier_version_is_resumed(shard: Path, tmp_path: Path) -> No
     tables["data"]["hold_out"] = tables["data"].pop("val_fraction")
     tables["loss"] |= {**tables["loss"].pop("weights"), "normals": 0.0, "edge_gain": 0.0}
     (tmp_path / "config.json").write_text(json.dumps(tables))
+    state = load_state(tmp_path)
+    state["optimiser"] = state.pop("optimizer")
+    save_state(tmp_path, state)
     resumed = load_config(base=read_run(tmp_path))
     assert resumed == tiny_config(shard, "schedule.steps=6")
     assert train(resumed, tmp_path, resume=True, quiet=True).step == 6

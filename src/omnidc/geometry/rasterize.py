@@ -206,7 +206,7 @@ def resample_depth(
     return np.where(known, np.where(on_surface, smooth, nearest), 0).astype(np.float32)
 
 
-def move_points(
+def resample_sparse(
     sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
     places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `sparse`; NaN = none
     values: npt.NDArray[np.float32],  # [h, w], one for each measurement

@@ -28,7 +28,7 @@ from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.network.cells import Cells, central_slope, edge_slope, pixel_cells
 from omnidc.network.efficientnet import EfficientNetLite0
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.interface import DepthNetwork, Fields, Prediction, Refinement
 from omnidc.network.normalize import (
     PRIOR_LOG_STD,
     Normalization,
@@ -59,7 +59,7 @@ WEIGHT_SLOPE, WEIGHT_LOGIT = 1.5, 3.3  # half of the full weight at a confidence
 INPUT_SLOPE, INPUT_LOGIT = 3.0, -0.5  # half of the full weight at a confidence of 0.4
 SPREAD_LEVEL = 2  # halvings of the first guess whose spread is measured: cells of 8 pixels
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
-ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
+PULL_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 CORRECTION_LOGIT = -2.0  # of the share of the spread residuals that is added before the propagation at the start
 HALF_HIDDEN = 32  # channels between the two convolutions of the gradient head at 1/2
 LOCAL_STEP = 0.05  # of log depth: a clear difference between cells of 2 × 2 pixels
@@ -147,10 +147,10 @@ class CompactNetwork(DepthNetwork):
         )
         # log Laplace scale (5 % at first), sky logit, share of the residuals, and of the propagation at half size the
         # pull and the guide
-        first = (math.log(0.05), -3.0, CORRECTION_LOGIT, ANCHOR_LOGIT)
+        first = (math.log(0.05), -3.0, CORRECTION_LOGIT, PULL_LOGIT)
         self.half_head = _last(c2, (*first, *[0.0] * 4, CENTER_LOGIT, *[0.0] * 4))
         # The same of the propagation at full size, for the four pixels of a cell
-        self.full_head = _last(c2, (*[ANCHOR_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
+        self.full_head = _last(c2, (*[PULL_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
         self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
@@ -196,7 +196,7 @@ class CompactNetwork(DepthNetwork):
         if self.upsample4 is not None:
             half = convex_upsample2x(half, self.upsample4(F.relu(features[1])))
         x2, half, maps = self._refine_half(features[0], half, cells, weight)
-        fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
+        fields = Fields(gradients, edge_weights, confidence, CompactRefinement(guess.log_depth))
         judged = torch.cat([confidence, weight], dim=1)
         full = convex_upsample2x(half, self.upsample2(x2))
         return Solved(fields, judged, log_depth, info, x2, torch.cat([full, upsample2x(maps)], dim=1))
@@ -276,18 +276,18 @@ class CompactNetwork(DepthNetwork):
         keep_input: bool | Tensor,  # as a tensor: bool [1, 1, 1, 1]
     ) -> tuple[Tensor, ...]:
         """Depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
-        start, log_scale, sky, pull, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
+        start, log_scale, sky, pull_logit, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
         measured, given = masked_log(sparse / median)
         confidence, weight = (judged * given).chunk(2, dim=1)
         if isinstance(keep_input, Tensor):
-            anchor = torch.where(keep_input, given, weight * torch.sigmoid(pull))
+            pull = torch.where(keep_input, given, weight * torch.sigmoid(pull_logit))
         else:
-            anchor = given if keep_input else weight * torch.sigmoid(pull)
+            pull = given if keep_input else weight * torch.sigmoid(pull_logit)
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
         affinity = torch.addcmul(guide, pixel_color_distance(image), color).softmax(dim=1)
-        log_depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor)
+        log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
-        depth = torch.addcmul(log_depth, anchor, measured - log_depth).exp()
+        depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
         scale = depth * (log_scale + self.scale_at_input * weight).exp()
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
@@ -329,7 +329,7 @@ class CompactNetwork(DepthNetwork):
         mean: Tensor,  # [B, 1, h, w], log depth of the measurements of each cell
         total: Tensor,  # [B, 1, h, w], sum of their weights
         weights: tuple[Tensor, ...],
-        start: Tensor,  # [B, 1, h, w]
+        warm_start: Tensor,  # [B, 1, h, w]
     ) -> tuple[Tensor, SolveInfo]:
         """One solve; the exported form of the network has another solver here."""
         return integrate(
@@ -339,7 +339,7 @@ class CompactNetwork(DepthNetwork):
             total,
             weights,
             alpha=self.log_alpha.exp(),
-            warm_start=start,
+            warm_start=warm_start,
             iterations=self.config.iterations,
             levels=self.config.levels,
         )
@@ -360,12 +360,19 @@ class CompactNetwork(DepthNetwork):
         local = torch.cat([slope, present * mean, correction], dim=1)
         local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)
         x2 = self.refine2(torch.cat([F.relu(features), local], dim=1))
-        maps, share, pull, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
-        anchor = F.max_pool2d(weight, 2) * torch.sigmoid(pull)
+        maps, share, pull_logit, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
+        pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean
         half = torch.addcmul(half, torch.sigmoid(share), correction)
-        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, anchor)
+        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, pull)
         return x2, half, maps
+
+
+@dataclass(frozen=True)
+class CompactRefinement(Refinement):
+    """The first guess, for losses relative to it."""
+
+    prefill: Tensor  # [B, 1, H, W], log of depth / median, interpolated from the measurements; working size, padded
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Stage 4, refine: from the integrator's grid to the output size, guided by colors and measurements.
 
 At half and at full size: convex upsampling, each pixel a learned mean of the nine cells around it, so that a depth edge
-needs no slope, then a few steps of anchored propagation (DySPN's idea, with a fixed neighborhood),
+needs no slope, then a few steps of propagation (as DySPN, with a fixed neighborhood),
 
     x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
 
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
-c is the confidence of the measurement o. Last, a median removes what single pixels differ by from those around them,
-and what the result still differs by from trusted measurements is spread over the surfaces that they lie on.
+c is the weight of the measurement o. Last, a median removes deviations of single pixels, and the remaining residuals at
+reliable measurements are spread over the surfaces around them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from torch.autograd.function import once_differentiable
 
 NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
-TRUSTED, TRUST_WIDTH = 0.94, 0.025  # confidence at which a residual counts half when it is spread, and how sharply
+RELIABLE_CONFIDENCE = 0.94  # of a measurement whose residual is spread with half of its weight
+CONFIDENCE_WIDTH = 0.025  # of the sigmoid from weight 0 to 1 around it
 SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
 SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
 SAME_SURFACE = 0.04  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
@@ -36,16 +37,16 @@ def propagate(
     affinity: Tensor,  # [B, 9, H, W] ≥ 0, sums to 1 over the neighborhood
     steps: int,
     measured: Tensor | None = None,  # [B, 1, H, W], x of the measurements, anything where there is none
-    anchor: Tensor | None = None,  # [B, 1, H, W] in [0, 1], weight of the measurement, 0 where there is none
+    pull: Tensor | None = None,  # [B, 1, H, W] in [0, 1], c: weight of the measurement, 0 where there is none
 ) -> Tensor:
-    """Propagation, anchored where measurements are given; see the module's text."""
+    """Propagate x over the neighborhood and pull it to the measurements after each step (module docstring)."""
 
-    def pull(x: Tensor) -> Tensor:
-        return x if measured is None or anchor is None else torch.addcmul(x, anchor, measured - x)
+    def constrain(x: Tensor) -> Tensor:
+        return x if measured is None or pull is None else torch.addcmul(x, pull, measured - x)
 
-    x = pull(x)
+    x = constrain(x)
     for _ in range(steps):
-        x = pull(_mix(x, affinity))
+        x = constrain(_mix(x, affinity))
     return x
 
 
@@ -71,7 +72,7 @@ def spread_residual(
     confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is no measurement
     given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
 ) -> Tensor:
-    """Correct x around trusted measurements by what it differs from them, over the surfaces that they lie on.
+    """Spread the residuals at reliable measurements over the surfaces around them.
 
     In windows of cells, the widest first, the residual r of the measurements is a linear function of log depth,
 
@@ -82,7 +83,7 @@ def spread_residual(
     """
     height, width = x.shape[-2:]
     start = x
-    weight = torch.sigmoid((confidence - TRUSTED) / TRUST_WIDTH) * given
+    weight = torch.sigmoid((confidence - RELIABLE_CONFIDENCE) / CONFIDENCE_WIDTH) * given
     for size in SPREAD_CELLS:
         maps = _window_regression(start, measured - x, weight, size)
         maps = F.interpolate(maps, scale_factor=size, mode="bilinear", align_corners=False)[..., :height, :width]

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.errors import ConfigError
+from omnidc.network.compact import CompactRefinement
 from omnidc.network.interface import Prediction
 from omnidc.training.batch import Batch
 from omnidc.training.settings import Settings
@@ -487,12 +488,12 @@ def total(prediction: Prediction, batch: Batch, config: LossConfig) -> dict[str,
         raise ConfigError("Every loss has weight 0 or belongs to an output that the network does not have.")
     values = {loss.name: loss.function(inputs, config) for loss in used}
     if config.relative > 0:
-        guess = prediction.fields.refinement.get("start")
-        if guess is None:
+        maps = prediction.fields.refinement
+        if not isinstance(maps, CompactRefinement):
             raise ConfigError("loss.relative needs a network with a first guess, such as compact.")
         wide = inputs.depth.dtype
         gt_depth = batch.gt_depth.to(wide) / prediction.median.to(wide)
-        weight = relative_weight(guess.to(wide), gt_depth, config.relative)
+        weight = relative_weight(maps.prefill.to(wide), gt_depth, config.relative)
         values.update({loss.name: values[loss.name] * weight for loss in used if loss.is_relative})
     result = {name: value.mean() for name, value in values.items()}
     result["total"] = torch.stack([config.weight(loss) * result[loss.name] for loss in used]).sum()

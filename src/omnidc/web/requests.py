@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
-from omnidc.pipeline import CompleteOptions
+from omnidc.pipeline.options import RENAMED_KEYWORDS, CompleteOptions
 from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import Upload
@@ -45,20 +45,29 @@ class Options(BaseModel):
     ] = None
     ray_depth: Annotated[bool, Field(description="Depth is distance along the ray, not along the axis.")] = False
     resize_sparse: Annotated[bool, Field(description="Move the points when only the resolution differs.")] = False
-    far: Annotated[Positive | None, Field(description="Largest depth in the result.")] = None
+    clip_depth: Annotated[Positive | None, Field(description="Largest depth in the result.")] = None
     unit: Annotated[Literal["m"] | None, Field(description='"m" says that the numbers are meters.')] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, values: Any) -> Any:
+        """Read fields under their old names, which work for one release."""
+        if not isinstance(values, dict):
+            return values
+        old = {name: new for name, new in RENAMED_KEYWORDS.items() if name in values and new not in values}
+        return {old.get(name, name): value for name, value in values.items()}
 
     @field_validator("intrinsics", mode="before")
     @classmethod
     def _numbers(cls, value: Any) -> Any:
-        """Forms carry text: `fx,fy,cx,cy`, or JSON."""
+        """Split text, which forms carry: `fx,fy,cx,cy`, or JSON."""
         if isinstance(value, str):
             return [part for part in value.strip("[] ").replace(",", " ").split() if part]
         return value
 
     @property
     def run(self) -> CompleteOptions:
-        return CompleteOptions(self.keep_input, self.max_long_side, clip_depth=self.far)
+        return CompleteOptions(self.keep_input, self.max_long_side, clip_depth=self.clip_depth)
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ FIELD_OF_VIEW = 60.0  # degrees across the width, where nobody knows the camera
 LONG_SIDE = 800  # of the maps that the page shows; downloads have every pixel
 SHOWN_POINTS = 20_000
 BAND_ROWS = 256
-DISTRUSTED = 0.5  # points of lower confidence are marked
+LOW_CONFIDENCE = 0.5  # points of lower confidence are marked
 SEED = 8  # the sliders draw the same points every time
 
 
@@ -131,7 +131,7 @@ def pack(result: Completion, notes: dict[str, Any]) -> bytes:
     mask = surface_mask(result.depth)
     rows, columns = np.nonzero(result.sparse > 0)
     confidence = result.input_confidence[rows, columns]
-    distrusted = confidence < DISTRUSTED
+    is_low = confidence < LOW_CONFIDENCE
     shown = np.arange(len(rows))
     if len(rows) > SHOWN_POINTS:
         shown = np.sort(np.random.default_rng(SEED).choice(len(rows), SHOWN_POINTS, replace=False))
@@ -163,8 +163,8 @@ def pack(result: Completion, notes: dict[str, Any]) -> bytes:
         "warnings": result.warnings,
         "model": result.details.model,
         "points": len(rows),
-        "distrusted": int(distrusted.sum()),
-        "distrust_below": DISTRUSTED,
+        "low_confidence": int(is_low.sum()),
+        "confidence_limit": LOW_CONFIDENCE,
         "camera": None if camera is None else [camera[0, 0], camera[1, 1], camera[0, 2], camera[1, 2]],
         **notes,
         "arrays": [{"name": n, "type": v.dtype.str, "count": int(v.size)} for n, v in stored.items()],

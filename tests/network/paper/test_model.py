@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError, ConfigError, InputError
-from omnidc.network.interface import Prediction
+from omnidc.network.interface import Prediction, Refinement
 from omnidc.network.normalize import IMAGENET_MEAN, IMAGENET_STD, downsample_sparse, pad_to_multiple
 from omnidc.network.paper.completionformer import BasicBlock
 from omnidc.network.paper.config import PRESETS, PaperConfig
@@ -81,7 +81,7 @@ def stages_of(network: PaperNetwork, image: Tensor, sparse: Tensor) -> tuple[dic
     seen.update({f"fe{n}": x for n, x in enumerate(seen.pop("former"), start=2)})
     shift = prediction.median.log()
     seen["confidence_input"] = prediction.fields.confidence
-    seen["spn_confidence_logit"] = prediction.fields.refinement["spn_confidence"]
+    seen["spn_confidence_logit"] = prediction.fields.refinement.spn_confidence
     seen["dep_down"] = downsample_sparse(sparse)[0]
     seen["ddi_out_log"] = prediction.log_depth + shift
     seen["depth_up_init"] = prediction.depth_init
@@ -275,7 +275,7 @@ def test_images_of_a_batch_do_not_influence_each_other(own: PaperNetwork) -> Non
 def test_warm_start_reaches_the_same_solution_in_fewer_iterations(own: PaperNetwork) -> None:
     image, sparse = picture(64, 96)
     cold = own(image, sparse)
-    warm = own(image, 2 * sparse, start=cold.log_depth + (2 * cold.median).log())
+    warm = own(image, 2 * sparse, warm_start=cold.log_depth + (2 * cold.median).log())
     torch.testing.assert_close(warm.depth, 2 * cold.depth, rtol=1e-4, atol=0)
     assert (warm.info.iterations < cold.info.iterations).all()
 
@@ -391,7 +391,8 @@ def test_scale_has_the_floor_of_the_loss(formula_network: Build) -> None:
     image, sparse = picture(32, 64, share=0.1)
     fields = network.fields(image, sparse)
     for logit in (-5.0, -1.0):
-        fields.refinement["log_scale"] = torch.full((1, 1, 32, 64), logit)
+        maps = replace(fields.refinement, log_scale=torch.full((1, 1, 32, 64), logit))
+        fields = replace(fields, refinement=maps)
         scale = network.refine(fields, torch.zeros(1, 1, 8, 16), sparse)[2]
         assert scale is not None
         assert scale.min() == pytest.approx(np.exp(max(logit, -2.0)))
@@ -433,7 +434,7 @@ def test_completionformer_alone_cannot_be_tiled(formula_network: Build) -> None:
     image, sparse = picture(32, 64, share=0.1)
     fields = network.fields(image, sparse)
     with pytest.raises(InputError, match="tiled"):
-        network.integrate(replace(fields, refinement={}), sparse)
+        network.integrate(replace(fields, refinement=Refinement()), sparse)
 
 
 def test_resnet_weights_fill_the_first_two_stages(tmp_path: Path) -> None:
