@@ -12,7 +12,7 @@ from omnidc.datasets.shards import Shards, ShardWriter, decode_log_depth
 from omnidc.io.images import read_image
 from omnidc.training.batch import Batch
 from omnidc.training.config import load_config
-from omnidc.training.data import Source
+from omnidc.training.data import TrainingSource
 from omnidc.training.distributed import ProcessGroup
 from omnidc.training.samples import Request, Samples
 from omnidc.training.trainer import Trainer
@@ -57,7 +57,7 @@ def test_compact_network_overfits_eight_rendered_images(shared: Path, tmp_path: 
     trainer.sampler()
     assert trainer.data.train is not None
     samples = Samples(trainer.data.train, config.data, config.augment, config.seed)
-    eight = Source("frames", frames, np.array(chosen))
+    eight = TrainingSource("frames", frames, np.array(chosen))
 
     def error() -> float:
         return validate(trainer.ema.network, eight, ["0.7%"])[0]["0.7%"].rel

@@ -315,7 +315,7 @@ def test_run_of_an_earlier_version_is_resumed(shard: Path, tmp_path: Path) -> No
 def test_sources_are_opened_once_before_the_first_step(shard: Path, tmp_path: Path) -> None:
     original, opened = data.open_source, []
 
-    def count(name: str, path: str) -> data.Source:
+    def count(name: str, path: str) -> data.TrainingSource:
         opened.append(name)
         return original(name, path)
 

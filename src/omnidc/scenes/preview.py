@@ -39,7 +39,7 @@ def cell(frame: Frame, width: int, height: int) -> npt.NDArray[np.uint8]:
     return sheet
 
 
-def contact_sheet(
+def frame_sheet(
     folder: Path,
     columns: int = 8,
     rows: int = 4,
@@ -64,6 +64,6 @@ def write_sheet(
     folder: Path, output: Path, columns: int = 8, rows: int = 4, seed: int = 0, world: str | None = None
 ) -> None:
     """Write a contact sheet as an image file."""
-    sheet = contact_sheet(folder, columns, rows, seed=seed, world=world)
+    sheet = frame_sheet(folder, columns, rows, seed=seed, world=world)
     with atomic_path(output) as path:
         cv2.imwrite(str(path), sheet[..., ::-1])

@@ -56,7 +56,7 @@ class TrainOptions:
             raise ConfigError(f"A splat has at least four Gaussians, not {self.densify.cap}.")
 
 
-class Trainer:
+class SplatTrainer:
     """Optimizes Gaussians so that their renders agree with the views. `run` may be called again after `load`."""
 
     def __init__(

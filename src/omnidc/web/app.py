@@ -24,7 +24,7 @@ from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory
 from omnidc.web.errors import BusyError, HttpError, StoppingError
 from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
-from omnidc.web.requests import BODY_COPIES, View, body_size, discard_body, parse, read_body
+from omnidc.web.requests import BODY_COPIES, CompletionRequest, body_size, discard_body, parse, read_body
 from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate, respond
 from omnidc.web.security import SecurityMiddleware
 from omnidc.web.settings import Settings
@@ -75,7 +75,9 @@ class AppState:
         finally:
             self._receiving -= 1
 
-    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Frame, PhotoHead]:
+    async def read_view(
+        self, request: Request, extra: tuple[str, ...] = ()
+    ) -> tuple[CompletionRequest, Frame, PhotoHead]:
         """Receive, parse and decode a request. extra: names of further fields that are let through."""
         exchange = exchange_of(request)
         async with self.receiving(request):

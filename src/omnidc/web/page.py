@@ -28,7 +28,7 @@ from omnidc.web.errors import HttpError
 from omnidc.web.jobs import CancelledError, Job
 from omnidc.web.requests import parse, read_body, validated
 from omnidc.web.responses import respond
-from omnidc.web.results import Kept, Results, download
+from omnidc.web.results import Kept, ResultStore, download
 from omnidc.web.security import COOKIE, is_authorized, is_key, session_token
 from omnidc.web.view import FIELD_OF_VIEW, CameraSource, choose_camera, corrupt_points, pack
 from omnidc.web.words import page_words
@@ -61,7 +61,7 @@ class Login(BaseModel):
 def add_page(app: FastAPI, shared: AppState) -> None:
     """Add the page to the service."""
     settings = shared.settings
-    results, doctor = Results(settings, shared.budget.limit // 4), Doctor(shared.queue)
+    results, doctor = ResultStore(settings, shared.budget.limit // 4), Doctor(shared.queue)
     app.state.results = results
     shared.on_close.append(doctor.close)
     shared.metrics.gauge("omnidc_results_kept", "Results the page keeps in memory.", lambda: len(results))
@@ -166,7 +166,7 @@ def add_page(app: FastAPI, shared: AppState) -> None:
 
 
 async def _follow(
-    job: Job, shared: AppState, results: Results, notes: dict[str, Any], exchange: Exchange
+    job: Job, shared: AppState, results: ResultStore, notes: dict[str, Any], exchange: Exchange
 ) -> AsyncIterator[bytes]:
     """Lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
     last: dict[str, Any] = {}

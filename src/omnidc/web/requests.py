@@ -111,7 +111,7 @@ class JsonBody(Options):
 
 
 @dataclass(frozen=True)
-class View:
+class CompletionRequest:
     """A parsed request."""
 
     image: Upload
@@ -175,7 +175,7 @@ async def _receive(request: Request, settings: Settings, keep: bool) -> list[byt
     return kept
 
 
-async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> View:
+async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> CompletionRequest:
     """A form or JSON, by the Content-Type. extra: names of further fields that are let through."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == "multipart/form-data":
@@ -183,11 +183,11 @@ async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[
     if kind == "application/json":
         sent = validated(JsonBody, body)
         options = Options(**sent.model_dump(exclude={"image", "points"}))
-        return View(Upload("image", sent.image), None, sent.points, options, {})
+        return CompletionRequest(Upload("image", sent.image), None, sent.points, options, {})
     raise HttpError("Send multipart/form-data with the field image, or application/json.", 415)
 
 
-async def _parse_form(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...]) -> View:
+async def _parse_form(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...]) -> CompletionRequest:
     files: dict[str, Upload] = {}
     fields: dict[str, str] = {}
     try:
@@ -215,7 +215,7 @@ async def _parse_form(request: Request, body: bytes, settings: Settings, extra: 
     # An empty field of a form is one that was not filled in.
     sent = validated(FormFields, {name: value for name, value in fields.items() if value != ""})
     options = Options(**sent.model_dump(exclude={"points"}))
-    return View(files["image"], files.get("sparse"), sent.points, options, rest)
+    return CompletionRequest(files["image"], files.get("sparse"), sent.points, options, rest)
 
 
 class _Parser(MultiPartParser):

@@ -32,7 +32,7 @@ class Kept:
     camera_known: bool  # False: the camera of the completion was assumed
 
 
-class Results:
+class ResultStore:
     """The last few results in memory, for a while, by names that cannot be guessed."""
 
     def __init__(self, settings: Settings, max_bytes: int) -> None:
