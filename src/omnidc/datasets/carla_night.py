@@ -40,10 +40,10 @@ def open_frames(root: Path, *, split: str = "test", list_file: str | Path | None
 def read_frame(root: Path, scale: float, name: str) -> Frame:
     image_path = root / "rgb" / name
     depth_name = name.removesuffix("_rgb.png") + "_depth.png"
-    sparse_path, truth_path = root / "sparse" / depth_name, root / "semi" / depth_name
+    sparse_path, gt_path = root / "sparse" / depth_name, root / "semi" / depth_name
     return Frame(
         read_image(image_path),
         sparse=valid(read_gray(sparse_path) / np.float32(scale)),
-        depth=valid(read_gray(truth_path) / np.float32(scale)),
+        depth=valid(read_gray(gt_path) / np.float32(scale)),
         name=name.removesuffix("_rgb.png"), source=str(image_path),
     )  # fmt: skip

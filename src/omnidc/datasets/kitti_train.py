@@ -64,14 +64,14 @@ def _first(paths: list[Path], what: str) -> Path:
     return need_file(next((path for path in paths if path.is_file()), paths[0]), what)
 
 
-def read_frame(folder: Path, lines: int, crop_top: int, truth_path: Path) -> Frame:
-    camera, drive = truth_path.parent.name, truth_path.parents[3].name
-    split, inside = folder.name, Path(drive) / "proj_depth" / "velodyne_raw" / camera / truth_path.name
+def read_frame(folder: Path, lines: int, crop_top: int, gt_path: Path) -> Frame:
+    camera, drive = gt_path.parent.name, gt_path.parents[3].name
+    split, inside = folder.name, Path(drive) / "proj_depth" / "velodyne_raw" / camera / gt_path.name
     above = [folder.parent, folder.parents[1]]
     sparse_path = _first(
         [folder / inside, *(place / "data_depth_velodyne" / split / inside for place in above)], "the laser's points"
     )
-    image_name = Path(drive[:10]) / drive / camera / "data" / truth_path.name
+    image_name = Path(drive[:10]) / drive / camera / "data" / gt_path.name
     image_path = _first([place / "kitti_raw" / image_name for place in above], "KITTI's photograph (raw data)")
     K = read_camera(image_path.parents[3] / "calib_cam_to_cam.txt", camera)
     image = read_image(image_path)
@@ -80,12 +80,12 @@ def read_frame(folder: Path, lines: int, crop_top: int, truth_path: Path) -> Fra
         raise FileError(f"{image_path} has {image.shape[0]}x{image.shape[1]} pixels: KITTI's photographs are larger.")
     window = np.s_[top + crop_top :, left : left + SIZE[1]]
     K = crop_camera(K, top + crop_top, left)
-    sparse, truth = (valid(read_depth(path, 256.0))[window].copy() for path in (sparse_path, truth_path))
+    sparse, gt_depth = (valid(read_depth(path, 256.0))[window].copy() for path in (sparse_path, gt_path))
     return Frame(
         image[window].copy(),
         sparse=subsample_lines(sparse, K, lines),
-        depth=truth,
+        depth=gt_depth,
         intrinsics=K,
-        name=f"{drive}/{camera}/{truth_path.stem}",
+        name=f"{drive}/{camera}/{gt_path.stem}",
         source=str(image_path),
     )

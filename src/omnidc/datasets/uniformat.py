@@ -61,9 +61,9 @@ def read_frame(scale: float, path: Path) -> Frame:
         if "rgb" not in data:
             raise ValueError("it has no array 'rgb'")
         image = np.ascontiguousarray(data["rgb"])
-        sparse, truth = (valid(data[key] * scale) if key in data else None for key in ("dep", "gt"))
+        sparse, gt_depth = (valid(data[key] * scale) if key in data else None for key in ("dep", "gt"))
     return Frame(
-        image, sparse=sparse, depth=truth, intrinsics=intrinsics(data.get("K"), path), name=path.stem,
+        image, sparse=sparse, depth=gt_depth, intrinsics=intrinsics(data.get("K"), path), name=path.stem,
         source=str(path),
     )  # fmt: skip
 

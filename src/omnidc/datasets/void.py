@@ -43,10 +43,10 @@ def locate(release: Path, listed: str) -> Path:
 
 
 def read_frame(release: Path, entry: tuple[str, str, str, str]) -> Frame:
-    image, sparse, truth, intrinsics = (locate(release, listed) for listed in entry)
+    image, sparse, gt, intrinsics = (locate(release, listed) for listed in entry)
     with untrusted(intrinsics, "a camera matrix"):
         K = read_numbers(intrinsics, "a camera matrix").reshape(3, 3)
     return Frame(
-        read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(truth, 256.0)), intrinsics=K,
+        read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(gt, 256.0)), intrinsics=K,
         name=f"{image.parents[1].name}/{image.stem}", source=str(image),
     )  # fmt: skip

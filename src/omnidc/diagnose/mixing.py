@@ -116,8 +116,8 @@ def best(completion: Completion, points: HiddenPoints) -> Completion:
 
 
 def _best_weight(points: HiddenPoints) -> float:
-    truth, network, line = np.log(points.measured), np.log(points.network), np.log(points.linear)
-    errors = [float(np.abs(w * network + (1 - w) * line - truth).mean()) for w in CANDIDATES]
+    measured, network, line = np.log(points.measured), np.log(points.network), np.log(points.linear)
+    errors = [float(np.abs(w * network + (1 - w) * line - measured).mean()) for w in CANDIDATES]
     return float(CANDIDATES[int(np.argmin(errors))])
 
 

@@ -128,9 +128,9 @@ def run_method(method: Method, sample: Sample) -> tuple[npt.NDArray[np.floating]
     uncertainty = getattr(result, "uncertainty", None)
     scale = None if uncertainty is None else np.asarray(uncertainty)
     for label, array in (("depth", depth), ("uncertainty", scale)):
-        if array is not None and array.shape != sample.truth.shape:
+        if array is not None and array.shape != sample.gt_depth.shape:
             raise InputError(
                 f"The method returned {label} of shape {list(array.shape)} for an image of "
-                f"{sample.truth.shape[0]}x{sample.truth.shape[1]}; it must be [H, W]."
+                f"{sample.gt_depth.shape[0]}x{sample.gt_depth.shape[1]}; it must be [H, W]."
             )
     return depth, scale

@@ -85,8 +85,8 @@ class Part:
         if np.isfinite(self.farthest):
             scored = known_pixels(frame.depth) & (frame.depth <= self.farthest)
         factor = np.float32(self.factor)
-        sparse, truth = factor * sparse, factor * frame.depth
-        return Sample(frame.image, sparse, truth, frame.intrinsics, scored, outlier_mask, group=self.group)
+        sparse, gt_depth = factor * sparse, factor * frame.depth
+        return Sample(frame.image, sparse, gt_depth, frame.intrinsics, scored, outlier_mask, group=self.group)
 
 
 def parts_frames(parts: Sequence[Part], root: Path, only: str) -> Sequence[FrameRef]:

@@ -214,7 +214,7 @@ def scaled_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
                 if sample is None:
                     return None
                 factor = np.float32(SCALES[pattern])
-                return replace(sample, sparse=sample.sparse * factor, truth=sample.truth * factor)
+                return replace(sample, sparse=sample.sparse * factor, gt_depth=sample.gt_depth * factor)
 
             return scaled
 

@@ -203,12 +203,12 @@ def _score(row: Row, method: Method, sample: Sample, picture: Path | None, relea
         wall, cpu = time.perf_counter(), time.process_time()
         depth, scale = run_method(method, sample)
         seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
-    scores = depth_metrics(depth, sample.truth, sample.scored, released=released)
-    scores["edge_rel"] = edge_rel(depth, sample.truth, sample.scored, sample.band)
-    scores["boundary_f1"] = boundary_f1(depth, sample.truth, sample.scored)
+    scores = depth_metrics(depth, sample.gt_depth, sample.scored, released=released)
+    scores["edge_rel"] = edge_rel(depth, sample.gt_depth, sample.scored, sample.band)
+    scores["boundary_f1"] = boundary_f1(depth, sample.gt_depth, sample.scored)
     scores["rel_at_input"] = rel_at_input(depth, sample.sparse, sample.outlier_mask)
     if scale is not None:
-        scores.update(calibration(depth, scale, sample.truth, sample.scored))
+        scores.update(calibration(depth, scale, sample.gt_depth, sample.scored))
     scores.update(seconds=seconds, cpu_seconds=cpu_seconds)
     if peak is not None:
         scores["peak_gb"] = peak.gigabytes

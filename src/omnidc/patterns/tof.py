@@ -38,11 +38,11 @@ def tof(rows: Number = (8, 64)) -> Pattern:
         step = np.float32(rng.uniform(0.001, 0.02) * median_depth(depth))
         v = ((np.arange(zones_y) + 0.5) * h / zones_y).astype(np.intp)[:, None]
         u = ((np.arange(zones_x) + 0.5) * w / zones_x).astype(np.intp)[None]
-        truth = depth[v, u]
-        value = zone_means(depth, zones_y, zones_x) if mixed else truth
+        sampled = depth[v, u]
+        value = zone_means(depth, zones_y, zones_x) if mixed else sampled
         value = np.maximum(np.rint(value / step), 1) * step
         sparse = np.zeros_like(depth)
-        sparse[v, u] = np.where(truth > 0, value, np.float32(0))
+        sparse[v, u] = np.where(sampled > 0, value, np.float32(0))
         return SparseSample(sparse, is_outlier(sparse, depth))
 
     return draw
