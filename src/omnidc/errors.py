@@ -11,7 +11,7 @@ class OmnidcError(ValueError):
     """Base of all errors that are the input's fault, not the program's."""
 
     def __str__(self) -> str:
-        """The sentence on one line; names from files cannot bring control characters to a terminal."""
+        """Return the sentence on one line; names from files cannot bring control characters to a terminal."""
         return "".join(letter if letter.isprintable() else " " for letter in super().__str__())
 
 

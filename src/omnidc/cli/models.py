@@ -18,7 +18,7 @@ RuntimeOption = Annotated[Literal["auto", "torch", "onnx"], typer.Option(help=RU
 
 
 def load_model(model: str | None, device: str, runtime: str = "auto", threads: int | None = None) -> BaseCompleter:
-    """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
+    """Load the model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 
     name = default_model() if model is None else model

@@ -174,7 +174,7 @@ def _check_settings(path: Path, settings: dict[str, Any], resume: bool) -> None:
 
 
 def _source(depth: str, device: str, runtime: str) -> Any:
-    """The source of depth that an option names: a word, a folder, or a completer."""
+    """Return the source of depth that an option names: a word, a folder, or a completer."""
     from omnidc.errors import ConfigError
 
     if depth in NAMED_DEPTH:
@@ -214,7 +214,7 @@ def _advance(bar: Any) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[Event]:
-    """Ctrl-C and SIGTERM set the event, so that a step ends whole; a second Ctrl-C ends at once."""
+    """Let Ctrl-C and SIGTERM set the event, so that a step ends whole; a second Ctrl-C ends at once."""
     stopped = Event()
 
     def ask(number: int, frame: Any) -> None:

@@ -23,7 +23,7 @@ from omnidc.frame import Frame
 
 
 def open_frames(root: Path, *, split: str = "test", list_file: str | Path | None = None, scale: float = 1.0) -> Frames:
-    """split: test, train (both need their list) or all; scale: stored steps per meter."""
+    """Open the frames. split: test, train (both need their list) or all; scale: stored steps per meter."""
     choose("split", split, ("test", "train", "all"))
     images = need_folder(root / "rgb", "CARLA-Night-DC's pictures")
     listed = Path(list_file) if list_file is not None else root / f"carla_{split}.txt"

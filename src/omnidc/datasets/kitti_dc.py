@@ -34,7 +34,7 @@ LINES = 64
 
 
 def open_frames(root: Path, *, lines: int = 64, split: str = "all", crop_top: int = 96) -> Frames:
-    """lines: 64, 32, 16 or 8; split: all, test or val; crop_top: rows cut away."""
+    """Open the frames. lines: 64, 32, 16 or 8; split: all, test or val; crop_top: rows cut away."""
     choose("lines", lines, (64, 32, 16, 8))
     choose("split", split, ("all", "test", "val"))
     if crop_top < 0:
@@ -50,7 +50,7 @@ def open_frames(root: Path, *, lines: int = 64, split: str = "all", crop_top: in
 
 
 def subsample_lines(sparse: Depth, K: npt.NDArray[np.float64], lines: int) -> Depth:
-    """Every (64 / lines)-th laser line of a projected 64-line scan.
+    """Keep every (64 / lines)-th laser line of a projected 64-line scan.
 
     The elevation asin(Y / |X|) of each point, between the lowest and the highest of the frame, is rounded to one of
     64 steps; steps divisible by 64 / lines stay.

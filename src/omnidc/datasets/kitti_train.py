@@ -34,7 +34,7 @@ CAMERAS = ("image_02", "image_03")
 def open_frames(
     root: Path, *, split: str = "train", lines: int = 64, crop_top: int = 96, camera: str = "all"
 ) -> Frames:
-    """split: train or val; lines: 64, 32, 16 or 8; crop_top: rows cut away; camera: image_02, image_03 or all."""
+    """Open frames. split: train or val; lines: 64, 32, 16 or 8; crop_top: rows cut; camera: image_02, _03, all."""
     choose("split", split, ("train", "val"))
     choose("lines", lines, (64, 32, 16, 8))
     choose("camera", camera, ("all", *CAMERAS))
@@ -50,7 +50,7 @@ def open_frames(
 
 @cache
 def read_camera(path: Path, camera: str) -> npt.NDArray[np.float64]:
-    """Intrinsics of a rectified color camera: the left 3 × 3 of P_rect."""
+    """Read intrinsics of a rectified color camera: the left 3 × 3 of P_rect."""
     key = f"P_rect_{camera[-2:]}"
     for line in read_lines(need_file(path, "KITTI's camera calibration"), "KITTI's camera calibration"):
         name, _, values = line.partition(":")

@@ -25,7 +25,7 @@ LISTS = ("image", "sparse_depth", "ground_truth", "intrinsics")
 
 
 def open_frames(root: Path, *, points: int = 1500, split: str = "test") -> Frames:
-    """points: density of the sparse input; split: test or train."""
+    """Open the frames. points: density of the sparse input; split: test or train."""
     choose("points", points, (1500, 500, 150))
     choose("split", split, ("test", "train"))
     folder = first_folder(root, (f"void_{points}", f"void_release/void_{points}"), f"VOID with {points} points")
@@ -37,7 +37,7 @@ def open_frames(root: Path, *, points: int = 1500, split: str = "test") -> Frame
 
 
 def locate(release: Path, listed: str) -> Path:
-    """A listed path below the release folder."""
+    """Return a listed path below the release folder."""
     _, found, rest = listed.rpartition("void_release/")
     return release / (rest if found else listed)
 

@@ -23,7 +23,7 @@ from omnidc.frame import Frame
 
 
 def open_frames(root: Path, *, split: str = "test", interpolated: bool = False, crop: bool = True) -> Frames:
-    """split: test, val, train or full; interpolated: dense laser truth; crop: the authors' rows only."""
+    """Open frames. split: test, val, train or full; interpolated: dense laser truth; crop: the authors' rows only."""
     choose("split", split, ("test", "val", "train", "full"))
     folder = root / "data" if (root / "data").is_dir() else root
     names = read_lines(folder / f"{split}.txt", "ZJU-4DRadarCam's list of frames")

@@ -152,7 +152,7 @@ def edge_band(
     ratio: float = EDGE_RATIO,
     width: float = EDGE_BAND,
 ) -> Mask:
-    """Known pixels within `width` pixels of a depth edge.
+    """Return the known pixels within `width` pixels of a depth edge.
 
     An edge lies between two 4-neighbors whose depths differ by more than `ratio`. Unknown pixels take the depth of
     the nearest known one first, so that an edge whose two sides are parted by a stereo shadow is found as well.
@@ -169,14 +169,14 @@ def edge_band(
 
 
 def edge_rel(prediction: Array, gt_depth: Array, mask: Mask | None = None, band: Mask | None = None) -> float:
-    """REL over the pixels within 5 px of a depth edge of the truth; `band` when it is known already."""
+    """Return REL over the pixels within 5 px of a depth edge of the ground truth; `band` when it is known already."""
     if band is None:
         band = edge_band(gt_depth)
     return depth_metrics(prediction, gt_depth, band if mask is None else band & mask)["rel"]
 
 
 def boundary_f1(prediction: Array, gt_depth: Array, mask: Mask | None = None) -> float:
-    """Scale-invariant boundary F1 of Depth Pro (Bochkovskii et al. 2024; apple/ml-depth-pro at 9efe5c1), in [0, 1].
+    """Return the scale-invariant boundary F1 of Depth Pro (Bochkovskii et al. 2024; apple/ml-depth-pro at 9efe5c1).
 
     A boundary at ratio t lies between neighbors i, j where d_j / d_i > t. Precision and recall are means over the four
     directions, a direction without a boundary counting 0; F1 is averaged over `BOUNDARY_RATIOS` with weights
@@ -203,7 +203,7 @@ def boundary_f1(prediction: Array, gt_depth: Array, mask: Mask | None = None) ->
 
 
 def _log_steps(log_depth: Array, known: Mask) -> list[Array]:
-    """ln d_j − ln d_i over the pairs of known neighbors, one array [N] for each of the four directions."""
+    """Return ln d_j − ln d_i over the pairs of known neighbors, one array [N] for each of the four directions."""
     steps = []
     for axis in (0, 1):
         pair = np.delete(known, 0, axis) & np.delete(known, -1, axis)
@@ -217,13 +217,13 @@ def rel_at_input(
     sparse: Array,  # [H, W], 0 = no measurement
     outlier_mask: Mask | None = None,  # [H, W], measurements known to be wrong: left out
 ) -> float:
-    """Mean |prediction − measurement| / measurement over the measured pixels; 0 where points are kept exactly."""
+    """Return the mean |prediction − measurement| / measurement at measured pixels; 0 where points are kept exactly."""
     measured = sparse > 0 if outlier_mask is None else (sparse > 0) & ~outlier_mask
     return depth_metrics(prediction, sparse, measured)["rel"]
 
 
 def laplace_quantile(percent: float) -> float:
-    """q with P(|e| ≤ q·b) = percent/100 for a Laplace error e of scale b: q = −ln(1 − percent/100)."""
+    """Return q with P(|e| ≤ q·b) = percent/100 for a Laplace error e of scale b: q = −ln(1 − percent/100)."""
     return -math.log1p(-percent / 100)
 
 
@@ -233,7 +233,7 @@ def calibration(
     gt_depth: Array,  # [H, W], 0 = unknown
     mask: Mask | None = None,
 ) -> dict[str, float]:
-    """Share of pixels whose error lies inside the 50, 80 and 95 % Laplace intervals, and AUSE (`sparsification`).
+    """Return the shares of pixels inside the 50, 80 and 95 % Laplace intervals, and AUSE (`sparsification`).
 
     Calibrated means coverage_50 = 0.5 and so on. A pixel without a finite prediction and scale lies in no interval.
     """
@@ -257,7 +257,7 @@ def sparsification(
     uncertainty: Array,  # [N]
     steps: int = 20,
 ) -> tuple[Array, Array, float]:
-    """Mean error of what is left after dropping the most uncertain share k/steps of the pixels, k = 0 … steps − 1.
+    """Return the mean error after dropping the most uncertain share k/steps of the pixels, k = 0 … steps − 1.
 
     Returns that curve, the oracle's (pixels dropped by their true error) and the area between the two (AUSE); both
     curves are divided by the mean error of all pixels, so 0 is a perfect ranking and a random one is about the area
@@ -277,7 +277,7 @@ def sparsification(
 
 
 def mean_scores(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Plain mean of every score over the images that have it (so RMSE is averaged per image, as in the paper)."""
+    """Average every score over the images that have it (so RMSE is averaged per image, as in the paper)."""
     values: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.items():

@@ -33,7 +33,7 @@ def colorize(
 
 
 def strip(sample: Sample, prediction: npt.NDArray[np.floating]) -> Rgb:
-    """The five panels side by side. Depths share one color scale: log depth between the truth's 2nd and 98th
+    """Draw the five panels side by side. Depths share one color scale: log depth between the truth's 2nd and 98th
     percentile (near is red); errors are relative, 0 to 25 %."""
     known = known_pixels(sample.gt_depth)
     reference = sample.gt_depth[known] if known.any() else sample.sparse[sample.sparse > 0]

@@ -36,7 +36,7 @@ class Published:
         return f"{self.method}, {self.source.short}"
 
     def has(self, score: str) -> bool:
-        """Whether any pattern has this score."""
+        """Return whether any pattern has this score."""
         return any(score in values for values in self.values.values())
 
 

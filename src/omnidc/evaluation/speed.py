@@ -17,7 +17,7 @@ DENSITY = 0.007
 
 
 def scene(height: int, width: int, seed: int = 0) -> Sample:
-    """A slanted floor with spheres on it, textured, and 0.7 % random points."""
+    """Make a slanted floor with spheres on it, textured, and 0.7 % random points."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width] / height
     depth = 6.0 / (0.6 + y)

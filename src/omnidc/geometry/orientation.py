@@ -39,7 +39,7 @@ class Orientation:
         return cls(*_EXIF.get(number, (False, 0)))
 
     def __bool__(self) -> bool:
-        """True where anything changes."""
+        """Return True where anything changes."""
         return self.mirrored or self.quarters != 0
 
     def __str__(self) -> str:

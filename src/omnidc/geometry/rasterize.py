@@ -46,7 +46,7 @@ def auto_occlusion_window(
     points: int,
     long_side: int,
 ) -> int:
-    """Side of the window that bridges the gaps between points: four times their mean spacing, odd.
+    """Return the side of the window that bridges the gaps between points: four times their mean spacing, odd.
 
     It is at most a tenth of the image's longer side: beyond that, things beside each other would count as in front.
     """

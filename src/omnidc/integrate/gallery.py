@@ -38,7 +38,7 @@ def stepped_surface(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Problem:
-    """A slanted wavy plane with discs in front of it; noisy gradients, random confidences, points anywhere.
+    """Make a slanted wavy plane with discs in front of it; noisy gradients, random confidences, points anywhere.
 
     "random" weights are sigmoid(3 N(0, 1)), at least 1e-3: three orders of magnitude from one edge to the next. "edges"
     are 1e-3 where the surface steps and 1 / levels elsewhere, as a network learns them: regions that hang together

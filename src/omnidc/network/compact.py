@@ -179,7 +179,7 @@ class CompactNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W]
         norm: Normalization,
     ) -> Solved:
-        """Stages 1 to 3, and the propagation at half size."""
+        """Run stages 1 to 3, and the propagation at half size."""
         measured, valid = masked_log(sparse / norm.median)
         logit = self.screen(measured / norm.log_std, valid)
         plausible = torch.sigmoid(INPUT_SLOPE * (logit - INPUT_LOGIT)) * valid
@@ -210,7 +210,7 @@ class CompactNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W]
         keep_input: bool,
     ) -> Prediction:
-        """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
+        """Run stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
         height, width = image.shape[-2:]
         rows = max(MIN_BAND_ROWS, BAND_PIXELS // width) if may_split(image) else height
         rows += -rows % SPREAD_CELLS[0]  # bands begin where cells do
@@ -240,7 +240,7 @@ class CompactNetwork(DepthNetwork):
         keep_input: bool,
         rows: tuple[int, int],
     ) -> tuple[Tensor, ...]:
-        """Depth / median, log depth before the propagation, its Laplace scale, sky logit and confidence of some rows.
+        """Return depth / median, log depth before the propagation, Laplace scale, sky logit, confidence of some rows.
 
         Each step of the propagation reaches one row further, and each of the last correction two: as many rows around
         them are computed and dropped.
@@ -263,7 +263,7 @@ class CompactNetwork(DepthNetwork):
         features: Tensor,  # [B, C, h / 2, w / 2]
         maps: Tensor,  # [B, 3, h, w], log depth, log Laplace scale, sky logit
     ) -> Tensor:  # [B, 13, h, w]
-        """`maps`, and the pull to the measurements and the guide of the propagation."""
+        """Return `maps`, and the pull to the measurements and the guide of the propagation."""
         return torch.cat([maps, _to_pixels(self.full_head(features))], dim=1)
 
     def refine_pixels(
@@ -275,7 +275,7 @@ class CompactNetwork(DepthNetwork):
         median: Tensor,  # [B, 1, 1, 1]
         keep_input: bool | Tensor,  # as a tensor: bool [1, 1, 1, 1]
     ) -> tuple[Tensor, ...]:
-        """Depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
+        """Return depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
         start, log_scale, sky, pull_logit, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
         measured, given = masked_log(sparse / median)
         confidence, weight = (judged * given).chunk(2, dim=1)
@@ -297,7 +297,7 @@ class CompactNetwork(DepthNetwork):
         guess: Prefill,
         norm: Normalization,
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
-        """Gradients g_r and edge weights W_r of the R resolutions; what cells add to the logit of the confidence."""
+        """Return gradients g_r and edge weights W_r of R resolutions, and what cells add to the confidence logit."""
         finest = 0 if self.config.cell == 2 else 1
         contrast = norm.log_std / PRIOR_LOG_STD
         outputs = [head(one) for head, one in zip(self.gradient_heads, features[finest:], strict=False)]
@@ -316,7 +316,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
-        """Measurements of a cell enter as the mean of what they say of its middle, with the sum of their weights."""
+        """Solve with the measurements of each cell: their mean, extrapolated to its center, and sum of weights."""
         level = self.config.cell // 2 - 1
         cells = cells if level == 0 else cells.coarser()
         zero = torch.zeros_like(cells.weight)
@@ -331,7 +331,7 @@ class CompactNetwork(DepthNetwork):
         weights: tuple[Tensor, ...],
         warm_start: Tensor,  # [B, 1, h, w]
     ) -> tuple[Tensor, SolveInfo]:
-        """One solve; the exported form of the network has another solver here."""
+        """Solve once; the exported form of the network has another solver here."""
         return integrate(
             gradients,
             mean,
@@ -351,7 +351,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         weight: Tensor,  # [B, 1, H, W], of the measurements
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features that know the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
+        """Return features of the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
         slope = central_slope(half)
         residual = cells.residual(half, slope)
         mean = residual / (cells.weight + 1e-6)
@@ -388,7 +388,7 @@ class Solved:
 
 
 def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
-    """The guess in standard deviations of the scene."""
+    """Return the guess in standard deviations of the scene."""
     levels = tuple(
         Cells(torch.cat([one.weight, one.log_depth / norm.log_std], dim=1), one.offset) for one in guess.levels
     )
@@ -396,12 +396,12 @@ def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
 
 
 def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
-    """Two convolutions; the last starts near `bias`."""
+    """Make two convolutions; the last starts near `bias`."""
     return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias))
 
 
 def _last(inputs: int, bias: Sequence[float]) -> nn.Conv2d:
-    """A 1 × 1 convolution that starts near `bias`."""
+    """Make a 1 × 1 convolution that starts near `bias`."""
     layer = nn.Conv2d(inputs, len(bias), 1)
     if not layer.weight.is_meta:  # where torch would load its compiler for random numbers that a file replaces
         with torch.no_grad():
@@ -411,7 +411,7 @@ def _last(inputs: int, bias: Sequence[float]) -> nn.Conv2d:
 
 
 def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
-    """`F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
+    """Compute `F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
     if is_traced():
         return F.pixel_shuffle(cells, 2)  # one ONNX node
     batch, channels, height, width = cells.shape

@@ -51,7 +51,7 @@ def propagate(
 
 
 def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
-    """Medians of five pixels along the rows, then along the columns; pixels beyond the border repeat those at it."""
+    """Take medians of five pixels along rows, then along columns; pixels beyond the border repeat those at it."""
     height, width = x.shape[-2:]
     padded = F.pad(x, (2, 2, 0, 0), mode="replicate")
     x = _median(*(padded[..., k : k + width] for k in range(5)))
@@ -60,7 +60,7 @@ def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
 
 
 def _median(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor) -> Tensor:
-    """The larger of two minima and the smaller of two maxima leave a median of three."""
+    """Return the median of five: the larger of two minima and the smaller of two maxima leave a median of three."""
     low = torch.maximum(torch.minimum(a, b), torch.minimum(d, e))
     high = torch.minimum(torch.maximum(a, b), torch.maximum(d, e))
     return torch.maximum(torch.minimum(low, high), torch.minimum(torch.maximum(low, high), c))
@@ -99,7 +99,7 @@ def _window_regression(
     weight: Tensor,  # [B, 1, H, W] ≥ 0
     size: int,  # pixels along a cell
 ) -> Tensor:  # [B, 5, ⌈H / size⌉, ⌈W / size⌉]
-    """x̄, r̄, b, the precision of `spread_residual`'s Gaussian and its share, of each cell and the eight around it.
+    """Return x̄, r̄, b, precision and share of the Gaussian of `spread_residual`, of each cell and the eight around it.
 
     Second moments are summed about the means of cells, then of windows: differences of large sums would lose digits.
     """
@@ -145,7 +145,7 @@ def _mix(x: Tensor, affinity: Tensor) -> Tensor:
 
 
 def _step(x: Tensor, affinity: Tensor) -> Tensor:
-    """Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
+    """Return Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
     height, width = x.shape[-2:]
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
     out = torch.zeros_like(x)
@@ -184,7 +184,7 @@ def convex_upsample2x(
     x: Tensor,  # [B, 1, h, w]
     logits: Tensor,  # [B, 36, h, w], of the nine cells around a cell, for each of its four pixels
 ) -> Tensor:  # [B, 1, 2 h, 2 w]
-    """Each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
+    """Make each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
     batch, _, height, width = x.shape
     weights = logits.reshape(batch, 9, 4, height, width).softmax(dim=1)
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
@@ -195,7 +195,7 @@ def convex_upsample2x(
 
 
 def bilinear_logits() -> list[float]:
-    """The 36 logits with which `convex_upsample2x` is nearly bilinear."""
+    """Return the 36 logits with which `convex_upsample2x` is nearly bilinear."""
     near = ((0.25, 0.75, 0.0), (0.0, 0.75, 0.25))  # of the cells before, at and after, for a cell's two pixels
     return [
         math.log(near[row][y] * near[column][x] + UNUSED)
@@ -206,7 +206,7 @@ def bilinear_logits() -> list[float]:
 
 
 def pixel_color_distance(image: Tensor) -> Tensor:  # [B, 3, H, W] → [B, 9, H, W]
-    """Distance in color, in units of `COLOR_STEP`, of every pixel from each of its neighborhood; 0 from itself.
+    """Return the distance in color, in units of `COLOR_STEP`, of a pixel from each of its neighborhood; 0 from itself.
 
     Pixels beyond the border repeat those at it. A distance serves both of its ends, so that four are computed.
     """

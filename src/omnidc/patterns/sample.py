@@ -49,7 +49,7 @@ def sanitize(depth: NDArray[np.floating]) -> Depth:
 
 
 def median_depth(depth: Depth) -> float:
-    """Median of the known depths; 1 where there are none."""
+    """Return the median of the known depths; 1 where there are none."""
     known = depth[depth > 0]
     return float(np.median(known)) if known.size else 1.0
 

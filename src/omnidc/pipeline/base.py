@@ -110,12 +110,12 @@ def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any
 
 
 def _is_batch(image: Any) -> bool:
-    """True for an array or tensor of several images; a batch of one is taken for its image."""
+    """Return True for an array or tensor of several images; a batch of one is taken for its image."""
     return getattr(image, "ndim", 0) == 4 and image.shape[0] > 1
 
 
 def _one_each(intrinsics: Any, views: int) -> bool:
-    """Is this a list with a camera for each view, rather than one camera written as a list?"""
+    """Return whether this is a list with a camera for each view, rather than one camera written as a list."""
     if not isinstance(intrinsics, list | tuple) or len(intrinsics) != views:
         return False
     try:

@@ -145,5 +145,5 @@ class WriteOptions:
         return replace(self, formats=(*self.formats, name))
 
     def needs_camera(self) -> bool:
-        """True where a format has points in space."""
+        """Return True where a format has points in space."""
         return bool(set(self.formats) & {"ply", "glb", "turntable"})

@@ -27,12 +27,12 @@ TOOLS = {"Debian": ("apt-get", "dpkg"), "PyPI": (), "npm": ("npm",)}
 
 
 def missing(root: Path | None, copyleft: bool) -> list[AssetSource]:
-    """Sources that are not in the folder yet."""
+    """Return the sources that are not in the folder yet."""
     return [s for s in SOURCES if (copyleft or not s.copyleft) and (root is None or not present(s, root))]
 
 
 def advice(root: Path | None, copyleft: bool) -> list[str]:
-    """Lines that say what is there, what is missing and which command brings it."""
+    """Return lines that say what is there, what is missing and which command brings it."""
     lines = []
     for source in SOURCES:
         if source.copyleft and not copyleft:
@@ -65,7 +65,7 @@ def run(command: Sequence[str], folder: Path) -> None:
 
 
 def complaint(said: str) -> str:
-    """The line of a tool's output that tells what is wrong: the first that speaks of an error, or the last."""
+    """Return the line of a tool's output that names the error: the first that speaks of one, or the last."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if re.match(r"E:|ERROR|npm err", line, re.IGNORECASE)]
     # npm begins with a bare code; its next lines explain it
@@ -96,7 +96,7 @@ def _debian(archives: Sequence[Path], folder: Path) -> Path:
 
 
 def _from_zip(archive: Path, pattern: str, target: Path) -> None:
-    """Files of a zip whose names match, without their folders."""
+    """Unpack the files of a zip whose names match, without their folders."""
     target.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive) as file:
         for name in file.namelist():
@@ -147,7 +147,7 @@ def _unpack_eztree(source: AssetSource, archives: Sequence[Path], target: Path, 
 
 
 def _unpack_pmndrs(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
-    """The panoramas are base64 inside small scripts."""
+    """Unpack the panoramas, which are base64 inside small scripts."""
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archives[0]) as tar:
         for member in tar:

@@ -223,12 +223,12 @@ class Library:
     solids: tuple[Path, ...] = ()
 
     def licenses(self) -> list[dict[str, object]]:
-        """For the manifest: every source that may show up in a frame."""
+        """List, for the manifest, every source that may show up in a frame."""
         return [asdict(source) for source in self.sources]
 
 
 def present(source: AssetSource, root: Path) -> bool:
-    """Whether a source's folder holds anything."""
+    """Return whether a source's folder holds anything."""
     folder = root / source.name
     return folder.is_dir() and any(folder.iterdir())
 
@@ -253,7 +253,7 @@ def _usable(name: str) -> bool:
 
 
 def parse_catalog(text: str) -> dict[int, dict[str, str]]:
-    """Entries of a Sweet Home 3D catalog: `key#number=value` lines."""
+    """Parse the entries of a Sweet Home 3D catalog: `key#number=value` lines."""
     entries: dict[int, dict[str, str]] = {}
     for line in text.splitlines():
         match = re.match(r"(\w+)#(\d+)=(.*)", line.strip())
@@ -292,7 +292,7 @@ def _furniture(root: Path, library: str) -> list[Model]:
 
 
 def by_kind(models: list[Model]) -> dict[str, tuple[Model, ...]]:
-    """Models sorted into `KINDS`."""
+    """Sort models into `KINDS`."""
     return {
         kind: tuple(
             model for model in models if model.category in categories.split("|") and re.fullmatch(pattern, model.name)

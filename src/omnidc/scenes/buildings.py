@@ -10,7 +10,7 @@ FOOTING = 3.0  # meters below ground, so that houses on slopes do not float
 
 
 def facade(rng: Rng, length: float, height: float, depth: float) -> dict[str, list[Box]]:
-    """Boxes of one street side, facing −y at y = 0: wall, trim, glass and rails."""
+    """Return the boxes of one street side, facing −y at y = 0: wall, trim, glass and rails."""
     floors = max(1, int(height / rng.uniform(2.7, 3.6)))
     storey = height / floors
     columns = max(1, int(length / rng.uniform(1.8, 3.5)))
@@ -65,7 +65,7 @@ def build_house(
     depth: float,
     height: float,
 ) -> None:
-    """A house whose front is at `position`, facing −y before the turn."""
+    """Build a house whose front is at `position`, facing −y before the turn."""
     skin = 0.4
     parts = facade(rng, length, height, skin)
     wall = kit.material(rng, "facade")

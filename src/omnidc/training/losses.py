@@ -375,7 +375,7 @@ def _laplace(x: LossInputs, config: LossConfig) -> Tensor:
 
 
 def _laplace_init(x: LossInputs, config: LossConfig) -> Tensor:
-    """The release's second half of the Laplace loss: the depth before the refinement, with the same scale."""
+    """Return the release's second half of the Laplace loss: the depth before the refinement, with the same scale."""
     return _laplace(replace(x, depth=x.depth_init), config)
 
 

@@ -57,7 +57,7 @@ class AppState:
 
     @asynccontextmanager
     async def receiving(self, request: Request) -> AsyncIterator[None]:
-        """A place for an upload; there are as many as in the queue, and their bodies fit into the memory budget."""
+        """Hold a place for an upload; as many as in the queue, and their bodies fit into the memory budget."""
         if not self.queue.alive:
             raise StoppingError
         try:
@@ -105,7 +105,7 @@ class AppState:
         return await asyncio.get_running_loop().run_in_executor(self._encoders, work)
 
     async def wait(self, job: Job, request: Request) -> Completion:
-        """The result; the job is cancelled when the client leaves or the time is over."""
+        """Return the result; the job is canceled when the client leaves or the time is over."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
         job.result.add_done_callback(lambda _: set_event(loop, done))
         finished = asyncio.ensure_future(done.wait())
@@ -153,7 +153,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def create_app(completer: Completer, settings: Settings | None = None) -> FastAPI:
-    """The application: `app.state.shared` holds the queue."""
+    """Make the application: `app.state.shared` holds the queue."""
     settings = settings or Settings()
     shared = AppState(completer, settings)
 
@@ -260,7 +260,7 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
 
 
 def describe_model(completer: Completer) -> dict[str, Any]:
-    """What clients and the page say of the model."""
+    """Describe the model for clients and the page."""
     parameters = sum(p.numel() for p in completer.network.parameters()) if hasattr(completer, "network") else 0
     is_plain = completer.name == "interpolate"
     return {
@@ -276,7 +276,7 @@ def describe_model(completer: Completer) -> dict[str, Any]:
 
 
 async def _explain(request: Request, error: Exception) -> Response:
-    """One sentence and the right status for whatever the request did wrong."""
+    """Answer one sentence and the right status for whatever the request did wrong."""
     extra: dict[str, str] = {}
     if isinstance(error, HttpError):
         status, sentence, extra = error.status, str(error), error.headers

@@ -75,7 +75,7 @@ class Doctor:
         return self._follow(task, completer)
 
     async def _follow(self, task: asyncio.Future[Diagnosis], completer: QueuedCompleter) -> AsyncIterator[bytes]:
-        """Running with the share that is done, then done or failed. A client that leaves cancels the work."""
+        """Yield the share that is done while running, then done or failed. A client that leaves cancels the work."""
         try:
             while not task.done():
                 # The checks before the first fold count as one more.

@@ -129,13 +129,13 @@ class JobQueue:
         return job
 
     def place(self, job: Job) -> int:
-        """0 = running or done, 1 = next, 2 = one more before it …"""
+        """Return 0 = running or done, 1 = next, 2 = one more before it …"""
         with self._changed:
             waiting = [other for other in self._waiting if not other.cancelled or other is job]
             return waiting.index(job) + 1 if job in waiting else 0
 
     def retry_after(self) -> int:
-        """Seconds until a place is likely to be free."""
+        """Return the seconds until a place is likely to be free."""
         return max(1, math.ceil(self._seconds))
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ class JobQueue:
             job.fail(CancelledError())
 
     def _take(self) -> list[Job]:
-        """The first in line, and those of its kind that wait behind it."""
+        """Take the first in line, and those of its kind that wait behind it."""
         self._drop_cancelled()
         if not self._waiting:
             return []

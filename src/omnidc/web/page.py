@@ -114,7 +114,7 @@ def add_page(app: FastAPI, shared: AppState) -> None:
 
     @app.post("/page/preview", **hidden)
     async def preview(request: Request) -> Response:
-        """A PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
+        """Return a PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
         exchange = exchange_of(request)
         async with shared.receiving(request):
             view = await parse(request, await read_body(request, settings), settings)
@@ -168,7 +168,7 @@ def add_page(app: FastAPI, shared: AppState) -> None:
 async def _follow(
     job: Job, shared: AppState, results: ResultStore, notes: dict[str, Any], exchange: Exchange
 ) -> AsyncIterator[bytes]:
-    """Lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
+    """Yield lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
     last: dict[str, Any] = {}
     done = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -126,13 +126,13 @@ BODY_COPIES = 3  # of a body at a time: as received, its parts, the decoder's fi
 
 
 def body_size(request: Request, settings: Settings) -> int:
-    """Bytes that the body will have, or may have where the client does not say."""
+    """Return the bytes that the body will have, or may have where the client does not say."""
     declared = request.headers.get("content-length", "")
     return min(int(declared), settings.max_bytes) if declared.isdigit() else settings.max_bytes
 
 
 async def read_body(request: Request, settings: Settings) -> bytes:
-    """The whole body, or 413 when it is too large, 408 when it comes too slowly."""
+    """Read the whole body, or raise 413 when it is too large, 408 when it comes too slowly."""
     return b"".join(await _receive(request, settings, keep=True))
 
 
@@ -176,7 +176,7 @@ async def _receive(request: Request, settings: Settings, keep: bool) -> list[byt
 
 
 async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> CompletionRequest:
-    """A form or JSON, by the Content-Type. extra: names of further fields that are let through."""
+    """Parse a form or JSON, by the Content-Type. extra: names of further fields that are let through."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == "multipart/form-data":
         return await _parse_form(request, body, settings, extra)

@@ -29,7 +29,7 @@ SEED = 8  # the sliders draw the same points every time
 
 
 def assumed_camera(shape: tuple[int, ...], field_of_view: float) -> npt.NDArray[np.float64]:
-    """A camera that looks through the middle of the image, with square pixels."""
+    """Return a camera that looks through the middle of the image, with square pixels."""
     height, width = shape[:2]
     focal = width / 2 / math.tan(math.radians(field_of_view) / 2)
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
@@ -112,7 +112,7 @@ def thinned(camera: npt.NDArray[np.float64], step: int) -> npt.NDArray[np.float6
 
 
 def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
-    """Linear interpolation between the points on a grid of another size; None where there are no points."""
+    """Interpolate linearly between the points on a grid of another size; None where there are no points."""
     sparse = result.sparse
     at = np.flatnonzero(sparse)
     if not at.size:
@@ -124,7 +124,7 @@ def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.f
 
 
 def pack(result: Completion, notes: dict[str, Any]) -> bytes:
-    """Length of the header, header as JSON, then the arrays it lists, all little-endian."""
+    """Pack the length of the header, the header as JSON, then the arrays it lists, all little-endian."""
     height, width = result.depth.shape
     camera = result.intrinsics
     step = max(1, math.ceil(max(height, width) / LONG_SIDE))

@@ -159,7 +159,7 @@ class PaperNetwork(StagedNetwork):
         return Fields(cut, weights, confidence)
 
     def depth_channels(self, image: Tensor, sparse: Tensor, prior: Tensor | None) -> Tensor:
-        """The depth channels of the network's input: [B, depth channels, H, W]."""
+        """Return the depth channels of the network's input: [B, depth channels, H, W]."""
         log, valid = masked_log(sparse)
         channels = [sparse if self.config.space == "linear" else log]
         if not self.config.released:
@@ -197,7 +197,7 @@ class PaperNetwork(StagedNetwork):
         )
 
     def _direct(self, fields: Fields, sparse: Tensor) -> tuple[Tensor, SolveInfo]:
-        """The predicted depth itself, reduced to the grid of the interface: nothing is solved."""
+        """Return the predicted depth itself, reduced to the grid of the interface: nothing is solved."""
         direct = fields.refinement.direct if isinstance(fields.refinement, PaperRefinement) else None
         if direct is None:
             raise InputError("A network without the integrator cannot be tiled: complete the image as a whole.")
