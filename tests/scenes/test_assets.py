@@ -15,7 +15,7 @@ from omnidc.scenes.acquire import acquire, acquire_missing, advice, complaint, m
 from omnidc.scenes.assets import KINDS, ROLES, SOURCES, AssetSource, open_library, parse_catalog
 from omnidc.scenes.materials import TILES, Kit
 from omnidc.scenes.objfile import read_obj, standing
-from omnidc.scenes.textures import MAKERS, synthesise
+from omnidc.scenes.textures import MAKERS, synthesize
 
 CATALOG = """
 id#1=x#chair
@@ -97,11 +97,11 @@ def test_every_source_says_its_license_and_attribution_is_kept() -> None:
 def test_every_role_can_be_made_from_noise() -> None:
     assert ROLES.keys() == MAKERS.keys() == TILES.keys()
     for role in MAKERS:
-        first = synthesise(role, np.random.default_rng(3))
+        first = synthesize(role, np.random.default_rng(3))
         assert first.dtype == np.uint8
         assert first.shape[2] == 3
         assert first.std() > 0
-        assert np.array_equal(first, synthesise(role, np.random.default_rng(3)))
+        assert np.array_equal(first, synthesize(role, np.random.default_rng(3)))
 
 
 def test_a_kit_draws_models_that_fit(folder: Path) -> None:

@@ -445,7 +445,7 @@ def test_cancellation_stops_a_running_network() -> None:
     import torch
 
     from omnidc.pipeline import CompleteOptions, make_frame
-    from omnidc.web.jobs import CancelledError, JobQueue
+    from omnidc.web.jobs import CanceledError, JobQueue
     from omnidc.web.metrics import Metrics
 
     class Endless(torch.nn.Module):
@@ -476,7 +476,7 @@ def test_cancellation_stops_a_running_network() -> None:
     assert Completer.network.running.wait(10)
     assert queue.place(job) == 0
     job.cancel()
-    with pytest.raises(CancelledError):
+    with pytest.raises(CanceledError):
         job.result.result(5)
     queue.close()
 
@@ -484,7 +484,7 @@ def test_cancellation_stops_a_running_network() -> None:
 def test_cancellation_stops_a_running_exported_model() -> None:
     """An exported model has no layers to hook: it calls `on_step` before each of its parts."""
     from omnidc.pipeline import CompleteOptions, make_frame
-    from omnidc.web.jobs import CancelledError, JobQueue
+    from omnidc.web.jobs import CanceledError, JobQueue
     from omnidc.web.metrics import Metrics
 
     class Completer:
@@ -507,7 +507,7 @@ def test_cancellation_stops_a_running_exported_model() -> None:
     job = queue.submit(make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32)), CompleteOptions())
     assert Completer.running.wait(10)
     job.cancel()
-    with pytest.raises(CancelledError):
+    with pytest.raises(CanceledError):
         job.result.result(5)
     queue.close()
 

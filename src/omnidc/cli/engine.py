@@ -1,4 +1,4 @@
-"""Where a run is computed: in this process, or by the actors of a Ray cluster; sources and sinks behind URLs."""
+"""Run in this process or by the actors of a Ray cluster; open sources and sinks behind URLs."""
 
 from __future__ import annotations
 

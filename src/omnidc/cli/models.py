@@ -1,4 +1,4 @@
-"""What every command that runs a model shares: its options, and loading it."""
+"""Options of every command that runs a model, and loading it."""
 
 from __future__ import annotations
 

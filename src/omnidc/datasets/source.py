@@ -1,4 +1,4 @@
-"""What all readers share: the lazy sequence of frames, and the small errors of looking for files."""
+"""Common parts of all readers: the lazy sequence of frames, and errors for missing files."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def published_notes(published: Sequence[Published]) -> str:
         return ""
     sources = dict.fromkeys(f"{p.source.short} = {p.source.text}" for p in published)
     remarks = [f"{p.method}, {note}" for p in published for note in p.notes]
-    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that data set."]
+    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that dataset."]
     if any(p.source is PAPER for p in published):
         parts.append(BASELINE_RULES)
     if remarks:

@@ -1,4 +1,4 @@
-"""How a photograph is turned for viewing: the eight orientations of EXIF, for maps, cameras and poses."""
+"""The eight orientations of EXIF, for maps, cameras and poses."""
 
 from __future__ import annotations
 

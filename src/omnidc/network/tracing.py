@@ -1,4 +1,4 @@
-"""What a network may do depends on who runs it: inference on a CPU, training, or an exporter."""
+"""Tell apart inference on a CPU, training, and an exporter that records operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where sensors measure nothing: rectangles, depths out of range, and what a depth camera cannot see."""
+"""Holes of sensors: rectangles, depths out of range, and pixels that a depth camera cannot measure."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def depth_camera() -> Pattern:
                 f"A depth camera needs a uint8 image of {depth.shape[0]}x{depth.shape[1]} with 3 channels."
             )
         kept = depth > 0
-        measured = quantised_disparity(depth, rng.uniform(0.0005, 0.01), rng)
+        measured = quantized_disparity(depth, rng.uniform(0.0005, 0.01), rng)
         for _ in range(rng.integers(0, 4)):
             glass = glass_region(image, rng)
             if rng.random() < 0.7:
@@ -105,7 +105,7 @@ def depth_camera() -> Pattern:
     return draw
 
 
-def quantised_disparity(depth: Depth, step: float, rng: np.random.Generator) -> Depth:
+def quantized_disparity(depth: Depth, step: float, rng: np.random.Generator) -> Depth:
     """Round the inverse of depth to multiples of `step` / median, after noise of half a step; 0 = too far."""
     unit = median_depth(depth)
     inverse = np.divide(unit, depth, out=np.zeros_like(depth), where=depth > 0)

@@ -1,4 +1,4 @@
-"""What every pattern returns, and the few steps that all of them share."""
+"""The result of every pattern, and the few steps that all of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How frames are completed and written. Python keywords and command-line options are made from these fields."""
+"""Options of completing and writing frames. Python keywords and command-line options are made from these fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scene is, without Blender: meshes, materials, lights and where the camera may stand.
+"""Description of a scene without Blender: meshes, materials, lights and viewpoints.
 
 World axes: x right, y ahead, z up, meters. Yaw turns about z, counter-clockwise seen from above. Colors are linear.
 """

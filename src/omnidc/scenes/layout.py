@@ -1,4 +1,4 @@
-"""Who stands where: footprints on the floor that do not overlap."""
+"""Footprints on the floor that do not overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder of rendered shards is: settings, progress, versions and licenses. Without bpy."""
+"""Manifest of a folder of rendered shards: settings, progress, versions and licenses. Without bpy."""
 
 from __future__ import annotations
 

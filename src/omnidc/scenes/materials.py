@@ -10,7 +10,7 @@ import numpy as np
 from omnidc.scenes.assets import Library
 from omnidc.scenes.description import Color, Material, Mesh, Model, Rng, Texture, vec3
 from omnidc.scenes.objfile import read_obj, standing
-from omnidc.scenes.textures import synthesise
+from omnidc.scenes.textures import synthesize
 
 # how often a role wears a synthesized picture although photographs are there: photographs are few and would be learned
 SYNTHETIC_SHARE = {"wall": 0.6, "ceiling": 0.6, "fabric": 0.85, "print": 0.8, "photo": 0.4, "facade": 0.4, "floor": 0.4}
@@ -112,7 +112,7 @@ class Kit:
         files = self.library.pictures.get(role, ())
         share = SYNTHETIC_SHARE.get(role, DEFAULT_SYNTHETIC_SHARE)
         if not files or rng.random() < share:
-            return Texture(pixels=synthesise(role, rng))
+            return Texture(pixels=synthesize(role, rng))
         return Texture(path=files[int(rng.integers(len(files)))])
 
     def material(self, rng: Rng, role: str, tile: float | None = None, fitted: bool = False) -> Material:

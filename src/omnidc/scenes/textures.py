@@ -212,7 +212,7 @@ MAKERS: dict[str, tuple[Callable[[Rng], Picture], ...]] = {
 }
 
 
-def synthesise(role: str, rng: Rng) -> Picture:
+def synthesize(role: str, rng: Rng) -> Picture:
     """Make a picture for a role of `MAKERS`."""
     makers = MAKERS[role]
     return makers[int(rng.integers(len(makers)))](rng)

@@ -1,4 +1,4 @@
-"""What lies on and beside a road: strips of other ground, rails, patches, covers, hedges, banks.
+"""Things on and beside a road: strips of other ground, rails, patches, covers, hedges, banks.
 
 Most of it is flat. A boundary between two kinds of ground looks like the outline of a thing and is none; where the
 ground is all of one piece, every line that a network sees near it is a depth edge, and so is every tram rail that it

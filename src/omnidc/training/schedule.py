@@ -1,4 +1,4 @@
-"""How far a run is, and the learning rate that belongs there."""
+"""Progress of a run, and its learning rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a network is on held-out scenes, in numbers and in a picture, while it trains."""
+"""Validate a network on held-out scenes while it trains: numbers and a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one request may use: time until its deadline, and a share of the server's memory."""
+"""Limits of one request: time until its deadline, and a share of the server's memory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from omnidc.pipeline import Completion
 from omnidc.web import openapi
 from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory, exchange_of
 from omnidc.web.errors import BusyError, HttpError, StoppingError
-from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
+from omnidc.web.jobs import CanceledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
 from omnidc.web.requests import BODY_COPIES, CompletionRequest, body_size, discard_body, parse, read_body
 from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate, respond
@@ -177,7 +177,7 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
     app.add_middleware(SecurityMiddleware, settings=settings, metrics=shared.metrics, budget=shared.budget)
     app.add_exception_handler(OmnidcError, _explain)
     app.add_exception_handler(HTTPException, _explain)
-    app.add_exception_handler(CancelledError, _explain)
+    app.add_exception_handler(CanceledError, _explain)
     app.add_exception_handler(Exception, _apologize)
     _add_service(app, shared)
     from omnidc.web.async_jobs import add_jobs
@@ -282,8 +282,8 @@ async def _explain(request: Request, error: Exception) -> Response:
         status, sentence, extra = error.status, str(error), error.headers
     elif isinstance(error, HTTPException):
         status, sentence, extra = error.status_code, f"{error.detail}.", dict(error.headers or {})
-    elif isinstance(error, CancelledError):
-        status, sentence = 499, "The request was cancelled."
+    elif isinstance(error, CanceledError):
+        status, sentence = 499, "The request was canceled."
     else:
         status, sentence = 422, str(error)
     return JSONResponse({"error": sentence}, status, extra)

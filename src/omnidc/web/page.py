@@ -25,7 +25,7 @@ from omnidc.web.admission import BYTES_PER_PIXEL, Exchange, exchange_of
 from omnidc.web.app import STATIC, AppState, describe_model, set_event
 from omnidc.web.doctor import Doctor
 from omnidc.web.errors import HttpError
-from omnidc.web.jobs import CancelledError, Job
+from omnidc.web.jobs import CanceledError, Job
 from omnidc.web.requests import parse, read_body, validated
 from omnidc.web.responses import respond
 from omnidc.web.results import Kept, ResultStore, download
@@ -190,8 +190,8 @@ async def _follow(
         except OmnidcError as error:
             yield _failed(str(error))
             return
-        except CancelledError:
-            yield _failed("Cancelled.")
+        except CanceledError:
+            yield _failed("Canceled.")
             return
         except Exception:
             yield _failed("The server failed at this view; its log says why.")

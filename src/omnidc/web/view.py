@@ -1,4 +1,4 @@
-"""What the page shows of a result, packed for the browser; and the sliders' effect on the points."""
+"""Pack a result for the page; apply the sliders to the points."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def normal_map(
 
 
 def normal_colors(normals: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:  # [H, W, 3]
-    """Return the usual picture of normals: red to the right, green up, blue towards the camera; gray = none."""
+    """Return the usual picture of normals: red to the right, green up, blue toward the camera; gray = none."""
     return np.asarray(np.rint(127.5 + 127.5 * normals * np.array([1, -1, -1], np.float32)), np.uint8)
 
 

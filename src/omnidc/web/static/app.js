@@ -265,7 +265,7 @@ async function run(asked = false) {
     if (asked && matchMedia("(max-width: 899px)").matches) $("result").scrollIntoView();
   } catch (error) {
     if (state.running !== mine) return; // a newer run took over
-    if (error.name === "AbortError") $("status").textContent = "Cancelled.";
+    if (error.name === "AbortError") $("status").textContent = "Canceled.";
     else {
       $("status").textContent = "";
       markStale(true);
