@@ -186,7 +186,7 @@ def test_spread_residual_gradients_equal_finite_differences() -> None:
     assert torch.autograd.gradcheck(run, [x.requires_grad_(), confidence.requires_grad_()])
 
 
-def test_spread_residual_corrects_foreground_and_background_apart() -> None:
+def test_spread_residual_corrects_foreground_apart() -> None:
     """One measurement in ten: the background is 2 % too far, the foreground right."""
     x = torch.zeros(1, 1, 64, 64)
     x[..., 32:] = -1.0
@@ -209,7 +209,7 @@ def test_spread_residual_leaves_other_surfaces_alone() -> None:
     assert (corrected - x)[..., 32:].abs().max() < 1e-3
 
 
-def test_spread_residual_ignores_measurements_that_are_not_trusted() -> None:
+def test_spread_residual_ignores_low_confidence() -> None:
     x, measured, _, given = measurements(16, 20)
     corrected = spread_residual(x, measured, 0.3 * given, given)
     assert (corrected - x).abs().max() < 1e-2

@@ -246,7 +246,7 @@ def test_time_budget_ends_the_run_with_a_finished_schedule(shard: Path, tmp_path
     assert (tmp_path / "last.safetensors").is_file()
 
 
-def test_cpu_time_of_a_run_is_without_what_the_process_did_before(shard: Path, tmp_path: Path) -> None:
+def test_cpu_time_of_a_run_excludes_earlier_work_of_the_process(shard: Path, tmp_path: Path) -> None:
     config = tiny_config(shard, "schedule.steps=4")
     spent = 1000.0  # by the process before the run
     original = Trainer.train_step

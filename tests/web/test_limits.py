@@ -589,7 +589,7 @@ def test_a_slow_body_is_cut_off(server_of: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 3145728\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
-def test_a_body_that_is_too_large_gets_its_answer_after_it_was_sent(server_of: Any, length: bytes) -> None:
+def test_too_large_body_gets_its_answer_after_it_was_sent(server_of: Any, length: bytes) -> None:
     host, port = server_of(max_bytes=2**20)
     with socket.create_connection((host, port), timeout=10) as connection:
         connection.sendall(b"POST /v1/complete HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
