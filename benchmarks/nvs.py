@@ -43,7 +43,7 @@ from omnidc.splatting.gaussians import from_points
 from omnidc.splatting.rasterizer import load_rasterizer
 from omnidc.splatting.reconstruction import bare_view, load_reconstruction
 from omnidc.splatting.start import ColoredPoints, dense_points
-from omnidc.splatting.trainer import Trainer, TrainOptions
+from omnidc.splatting.trainer import SplatTrainer, TrainOptions
 from omnidc.splatting.view import SplatView, scene_extent
 from omnidc.viz.colormap import Scale, colorize
 from simulated_sfm import SparseModel, simulate
@@ -163,7 +163,7 @@ def run_arm(
     extent = scene_extent(scene.model.cloud.points, [view.camera for view in views])
     gaussians = from_points(start.points, start.colors, extent, options.sh_degree, rng)
     gaussians = split_to(gaussians, count, torch.Generator().manual_seed(seed))
-    trainer = Trainer(views, gaussians, load_rasterizer("numba"), extent, options)
+    trainer = SplatTrainer(views, gaussians, load_rasterizer("numba"), extent, options)
     begun, cpu = time.perf_counter(), time.process_time()
     trainer.run()
     record: dict[str, Any] = {"seconds": round(time.perf_counter() - begun, 1)}

@@ -95,7 +95,7 @@ def main() -> None:
                             continue
                         result = compute()
                         scores = depth_metrics(
-                            np.asarray(getattr(result, "depth", result)), sample.truth, sample.scored
+                            np.asarray(getattr(result, "depth", result)), sample.gt_depth, sample.scored
                         )
                         kept = {score: scores[score] for score in ("rel", "rmse_median", "delta_1")}
                         rows.append({"image": frame.name, "pattern": pattern, "prior": kind, "method": name, **kept})

@@ -1,4 +1,4 @@
-"""Soak the service: good, bad, slow and cancelled requests of many clients at once, for minutes.
+"""Soak the service: good, bad, slow and canceled requests of many clients at once, for minutes.
 
     python benchmarks/service_soak.py --clients 24 --seconds 600
 
@@ -88,7 +88,7 @@ class Soak:
             "damaged": (4, self.damaged),
             "bomb": (2, self.bomb),
             "fields": (2, self.fields),
-            "cancelled": (2, self.cancelled),
+            "canceled": (2, self.canceled),
             "slow upload": (1, self.slow_upload),
             "slow reader": (1, self.slow_reader),
             "foreign": (1, self.foreign),
@@ -154,10 +154,12 @@ class Soak:
         return str(answer.status_code)
 
     def fields(self, http: httpx.Client, rng: random.Random) -> str:
-        field = rng.choice([{"points": "[" * 10_000}, {"far": "nan"}, {"color": "red"}, {"intrinsics": "0,0,0,0"}])
+        field = rng.choice(
+            [{"points": "[" * 10_000}, {"clip_depth": "nan"}, {"color": "red"}, {"intrinsics": "0,0,0,0"}]
+        )
         return str(http.post(f"{self.url}/v1/complete", files={"image": ("a.jpg", IMAGE)}, data=field).status_code)
 
-    def cancelled(self, http: httpx.Client, rng: random.Random) -> str:
+    def canceled(self, http: httpx.Client, rng: random.Random) -> str:
         files, _ = rng.choice(self.views)
         try:
             timeout = httpx.Timeout(30, read=rng.uniform(0.001, 0.2))

@@ -25,7 +25,7 @@ from omnidc.network.normalize import masked_log, normalization
 from omnidc.network.screen import BLOCK, CELL, OutlierClassifier, candidate_features, cell_candidates
 from omnidc.training.batch import Batch
 from omnidc.training.config import TrainConfig, from_tables, read_preset
-from omnidc.training.data import Source, open_sources
+from omnidc.training.data import TrainingSource, open_sources
 from omnidc.training.samples import Request, Samples
 
 SIZES = ((192, 256), (256, 352), (384, 512), (480, 640))  # windows of the features are pixels: sizes of photographs too
@@ -55,7 +55,7 @@ def candidates(batch: Batch) -> tuple[Tensor, Tensor]:  # [n, FEATURES], bool [n
     return features[:, place].T, right[place]
 
 
-def gather(source: Source, config: TrainConfig, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def gather(source: TrainingSource, config: TrainConfig, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Features [n, FEATURES], labels bool [n] and weights [n] of the candidates of `count` samples."""
     samples, rng = Samples([source], config.data, config.augment, seed), np.random.default_rng(seed)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []

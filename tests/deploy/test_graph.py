@@ -101,7 +101,7 @@ def test_short_forms_equal_those_of_torch() -> None:
 
 
 def test_small_weights_keep_their_digits_in_onnxruntime() -> None:
-    """Sigmoid of onnxruntime is 7 % off at -14 and 0 at -18; weights of distrusted measurements lie there."""
+    """Sigmoid of onnxruntime is 7 % off at -14 and 0 at -18; weights of measurements with low confidence lie there."""
 
     class Weight(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

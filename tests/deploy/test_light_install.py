@@ -170,7 +170,7 @@ TEST_CLIENT = ("httpx", "httpcore", "certifi", "h11", "idna", "anyio", "sniffio"
 
 def test_request_that_nobody_waits_for_stops_an_exported_model(model: Path) -> None:
     pytest.importorskip("prometheus_client")
-    from omnidc.web.jobs import CancelledError, JobQueue
+    from omnidc.web.jobs import CanceledError, JobQueue
     from omnidc.web.metrics import Metrics
 
     completer = OnnxCompleter(model)
@@ -187,6 +187,6 @@ def test_request_that_nobody_waits_for_stops_an_exported_model(model: Path) -> N
     queue.start()
     frame = make_frame(np.zeros((32, 40, 3), np.uint8), np.ones((32, 40), np.float32))
     jobs.append(queue.submit(frame, CompleteOptions()))
-    with pytest.raises(CancelledError):
+    with pytest.raises(CanceledError):
         jobs[0].result.result(10)
     queue.close()

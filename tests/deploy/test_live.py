@@ -173,7 +173,7 @@ class SlowFirst(Constant):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_workers_complete_frames_together_and_write_them_in_order(tmp_path: Path, video: Path, workers: int) -> None:
+def test_workers_complete_frames_together_and_write_in_order(tmp_path: Path, video: Path, workers: int) -> None:
     written: list[str] = []
 
     class Names:

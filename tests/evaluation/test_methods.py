@@ -56,11 +56,11 @@ def test_an_unknown_name_is_a_sentence(name: str, message: str) -> None:
 
 def test_a_completion_gives_depth_and_uncertainty() -> None:
     s = sample()
-    completion = SimpleNamespace(depth=s.truth, uncertainty=0.1 * s.truth)
+    completion = SimpleNamespace(depth=s.gt_depth, uncertainty=0.1 * s.gt_depth)
     depth, scale = run_method(lambda image, sparse, intrinsics: completion, s)
-    assert depth is s.truth
+    assert depth is s.gt_depth
     assert scale is completion.uncertainty
-    assert run_method(lambda *_: s.truth, s)[1] is None
+    assert run_method(lambda *_: s.gt_depth, s)[1] is None
 
 
 def test_a_map_of_another_size_is_a_sentence() -> None:

@@ -104,6 +104,13 @@ def test_no_known_pixel_gives_nan_and_means_leave_it_out() -> None:
     assert mean_scores([nothing, {"rel": 0.5}]) == {"rel": 0.5}
 
 
+def test_depth_metrics_old_keyword_truth_warns_and_works() -> None:
+    prediction, gt_depth = np.full((3, 3), 1.5), np.ones((3, 3))
+    with pytest.warns(DeprecationWarning, match="truth is now gt_depth"):
+        scores = depth_metrics(prediction, truth=gt_depth)
+    assert scores == depth_metrics(prediction, gt_depth)
+
+
 def two_walls() -> np.ndarray:
     truth = np.ones((40, 60))
     truth[:, 30:] = 2.0

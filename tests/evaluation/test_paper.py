@@ -139,7 +139,7 @@ def test_scaled_parts_scale_points_and_truth() -> None:
     part = Part("g", "x1000", None, "eth3d-sfm", factor=1000.0)
     f = frame()
     sample = part.sample(f, stored=False)
-    np.testing.assert_allclose(sample.truth, 1000 * f.depth, rtol=1e-6)
+    np.testing.assert_allclose(sample.gt_depth, 1000 * f.depth, rtol=1e-6)
     np.testing.assert_allclose(sample.sparse, 1000 * f.sparse, rtol=1e-6)
 
 

@@ -74,7 +74,7 @@ def test_draws_and_scores_equal_the_prototype(shared: Path, name: str, patterns:
         if (expected > 0).sum() < 3000:
             methods.append((linear, bench.linear))
         for ours, theirs in methods:
-            scores = depth_metrics(ours(sample.image, sample.sparse), sample.truth, sample.scored)
+            scores = depth_metrics(ours(sample.image, sample.sparse), sample.gt_depth, sample.scored)
             reference = bench.score(theirs(rgb, expected, None), truth, expected, pattern, sensor is not None)
             assert scores["rel"] == pytest.approx(reference["rel"], abs=1e-6)
             assert scores["rmse_median"] == pytest.approx(reference["rmse"], abs=1e-6)
@@ -137,10 +137,12 @@ def test_points_are_the_truth_except_for_the_marked_outliers() -> None:
     assert sample is not None
     assert sample.outlier_mask is not None
     points = sample.sparse > 0
-    changed = points & (sample.sparse != sample.truth)
+    changed = points & (sample.sparse != sample.gt_depth)
     assert 0.05 < changed.sum() / points.sum() < 0.15
     # A drawn depth that happens to lie within 10 % of the truth is no outlier.
-    assert np.array_equal(sample.outlier_mask, points & (np.abs(sample.sparse - sample.truth) > 0.1 * sample.truth))
+    assert np.array_equal(
+        sample.outlier_mask, points & (np.abs(sample.sparse - sample.gt_depth) > 0.1 * sample.gt_depth)
+    )
 
 
 def test_a_hole_leaves_a_third_of_the_picture_without_points() -> None:
@@ -250,4 +252,4 @@ def test_scaled_frames_are_the_same_points_in_other_units(tmp_path: Path) -> Non
     assert one is not None
     assert thousand is not None
     assert np.allclose(thousand.sparse, 1000 * one.sparse)
-    assert np.allclose(thousand.truth, 1000 * one.truth)
+    assert np.allclose(thousand.gt_depth, 1000 * one.gt_depth)

@@ -12,10 +12,10 @@ from omnidc.geometry.camera import backproject, scale_intrinsics
 from omnidc.geometry.rasterize import (
     auto_occlusion_window,
     hidden_points,
-    move_points,
     project_to_depth,
     register,
     resample_depth,
+    resample_sparse,
     scatter_lowres,
 )
 from omnidc.geometry.surface import drop_flying_pixels
@@ -225,7 +225,7 @@ def test_move_points_moves_each_measurement_once() -> None:
     sparse[4, 4], sparse[8, 1] = 3, 7
     rows, columns = np.mgrid[:20, :20].astype(np.float32)
     places = np.stack([columns, rows], axis=2) / 2  # a grid twice as fine
-    moved, values = move_points(sparse, places, np.where(sparse > 0, sparse / 10, np.nan))
+    moved, values = resample_sparse(sparse, places, np.where(sparse > 0, sparse / 10, np.nan))
     assert (moved > 0).sum() == 2
     assert moved[8, 8] == 3
     assert moved[16, 2] == 7

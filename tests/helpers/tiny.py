@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import Fields, Prediction, StagedNetwork
+from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, masked_log, masked_median
 from omnidc.training.config import TrainConfig, load_config
+
+
+@dataclass(frozen=True)
+class LogScale(Refinement):
+    log_scale: Tensor  # [B, 1, H / 4, W / 4]
 
 
 class TinyNetwork(StagedNetwork):
@@ -40,20 +46,21 @@ class TinyNetwork(StagedNetwork):
             gradients=(out[:, :2] * 0.1, coarse * 0.1),
             weights=None,
             confidence=torch.sigmoid(out[:, 2:3] + 2),
-            refinement={"log_scale": out[:, 3:]},
+            refinement=LogScale(out[:, 3:]),
         )
 
-    def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
+    def integrate(self, fields: Fields, sparse: Tensor, warm_start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         cells, mask = downsample_sparse(sparse)
         observed, _ = masked_log(cells)
-        return integrate(fields.gradients, observed, mask, fields.confidence, warm_start=start)
+        return integrate(fields.gradients, observed, mask, fields.confidence, warm_start=warm_start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         depth = F.interpolate(log_depth, scale_factor=4, mode="bilinear").exp()
-        scale = F.interpolate(fields.refinement["log_scale"] - 3, scale_factor=4, mode="bilinear").exp()
+        assert isinstance(fields.refinement, LogScale)
+        scale = F.interpolate(fields.refinement.log_scale - 3, scale_factor=4, mode="bilinear").exp()
         return depth, depth, depth * scale
 
-    def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
+    def forward(self, image: Tensor, sparse: Tensor, warm_start: Tensor | None = None) -> Prediction:
         if self.training:
             self.calls += 1
         median = masked_median(sparse)

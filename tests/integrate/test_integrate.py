@@ -259,6 +259,16 @@ def test_solve_images_of_a_batch_stop_separately() -> None:
         torch.testing.assert_close(alone, together[i : i + 1], rtol=0, atol=1e-5)
 
 
+def test_integrate_old_keyword_start_warns_and_works() -> None:
+    p = stepped_surface(40, 40, points=10)
+    x, _ = integrate(*p.arguments(), rtol=1e-6)
+    with pytest.warns(DeprecationWarning, match="start is now warm_start"):
+        _, info = integrate(*p.arguments(), start=x, rtol=1e-4)
+    assert int(info.iterations) == 0
+    with pytest.raises(TypeError, match="'stat'"):
+        integrate(*p.arguments(), stat=x)
+
+
 def test_solve_exact_warm_start_needs_no_iterations() -> None:
     problem = stepped_surface(40, 56, dtype=torch.float64)
     exact, _ = integrate(*problem.arguments(), rtol=1e-12)

@@ -69,7 +69,7 @@ def test_operator_is_symmetric_with_the_stated_diagonal(size: tuple[int, int], l
 
 
 @given(sizes, st.integers(1, 4), st.sampled_from(["uniform", "random", "edges"]))
-def test_majorant_bounds_the_operator(size: tuple[int, int], levels: int, weights: str) -> None:
+def test_smoother_diagonal_bounds_the_operator(size: tuple[int, int], levels: int, weights: str) -> None:
     system = system_of(*size, levels=levels, weights=weights, points=2)
     scale = smoother_diagonal(system).flatten().rsqrt()
     largest = torch.linalg.eigvalsh(scale[:, None] * dense(system.apply, *size) * scale[None, :]).max()

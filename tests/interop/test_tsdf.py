@@ -46,7 +46,7 @@ def test_fuse_mesh_of_a_wall_lies_on_it(tmp_path: Path) -> None:
     assert np.abs(mesh.vertices[:, 2] - 3.0).max() < 0.1 * mesh.voxel
     corners = mesh.vertices[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    assert (normals[:, 2] < 0).all()  # towards the cameras
+    assert (normals[:, 2] < 0).all()  # toward the cameras
     assert 0 < mesh.colors.mean() < 120  # a mean of the views' grays 0, 40, 80, 120
 
 

@@ -22,7 +22,7 @@ def test_inverted_residual_in_bands_equals_whole(kernel: int, stride: int, rows:
         torch.testing.assert_close(block.run_in_bands(x, rows), block.run_whole(x))
 
 
-def test_perturb_style_changes_mean_and_deviation_of_channels_but_not_their_pattern() -> None:
+def test_perturb_style_changes_only_channel_statistics() -> None:
     torch.manual_seed(0)
     x = torch.randn(64, 3, 8, 10, dtype=torch.float64) + 2
     y = perturb_style(x, 0.4)

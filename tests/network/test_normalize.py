@@ -84,7 +84,7 @@ def test_unknown_padding_is_named() -> None:
         normalize.pad_to_multiple(torch.rand(1, 3, 3, 3), torch.rand(1, 1, 3, 3), 2, "mirror")
 
 
-def test_refine_spread_is_the_geometric_mean_with_that_of_the_guess() -> None:
+def test_refine_spread_is_geometric_mean_with_guess() -> None:
     generator = torch.Generator().manual_seed(0)
     norm = normalize.Normalization(torch.ones(2, 1, 1, 1), torch.full((2, 1, 1, 1), 0.2))
     guess = (

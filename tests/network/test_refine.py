@@ -1,4 +1,4 @@
-"""Stage 4: anchored propagation, convex upsampling and the last correction, with slow twins."""
+"""Stage 4: propagation, convex upsampling and the last correction, with slow twins."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 from omnidc.network.refine import (
     COLOR_STEP,
+    CONFIDENCE_WIDTH,
     FADE,
     NEIGHBORHOOD,
+    RELIABLE_CONFIDENCE,
     SAME_SURFACE,
     SLOPE_PRIOR,
     SPREAD_CELLS,
-    TRUST_WIDTH,
-    TRUSTED,
     bilinear_logits,
     convex_upsample2x,
     median5,
@@ -25,7 +25,7 @@ from omnidc.network.refine import (
 )
 
 
-def slow_step(x: Tensor, affinity: Tensor, measured: Tensor, anchor: Tensor) -> Tensor:
+def slow_step(x: Tensor, affinity: Tensor, measured: Tensor, pull: Tensor) -> Tensor:
     """The slow twin of one step: pixel by pixel, neighbor by neighbor."""
     height, width = x.shape[-2:]
     out = torch.zeros_like(x)
@@ -34,7 +34,7 @@ def slow_step(x: Tensor, affinity: Tensor, measured: Tensor, anchor: Tensor) -> 
             for k, (dy, dx) in enumerate(NEIGHBORHOOD):
                 i, j = min(max(row + dy - 1, 0), height - 1), min(max(column + dx - 1, 0), width - 1)
                 out[..., row, column] += affinity[:, k : k + 1, row, column] * x[..., i, j]
-    return out + anchor * (measured - out)
+    return out + pull * (measured - out)
 
 
 def problem() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -42,31 +42,31 @@ def problem() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x = torch.randn(2, 1, 5, 7, generator=generator, dtype=torch.float64)
     affinity = torch.randn(2, 9, 5, 7, generator=generator, dtype=torch.float64).softmax(dim=1)
     measured = torch.randn(x.shape, generator=generator, dtype=torch.float64)
-    anchor = torch.rand(x.shape, generator=generator, dtype=torch.float64)
-    return x, affinity, measured, anchor * (anchor > 0.7)
+    pull = torch.rand(x.shape, generator=generator, dtype=torch.float64)
+    return x, affinity, measured, pull * (pull > 0.7)
 
 
 def test_propagate_equals_slow_twin() -> None:
-    x, affinity, measured, anchor = problem()
-    expected = x + anchor * (measured - x)
+    x, affinity, measured, pull = problem()
+    expected = x + pull * (measured - x)
     for _ in range(3):
-        expected = slow_step(expected, affinity, measured, anchor)
-    torch.testing.assert_close(propagate(x, affinity, 3, measured, anchor), expected)
+        expected = slow_step(expected, affinity, measured, pull)
+    torch.testing.assert_close(propagate(x, affinity, 3, measured, pull), expected)
 
 
 def test_propagate_gradients_equal_finite_differences() -> None:
     inputs = [value.requires_grad_() for value in problem()]
 
-    def run(x: Tensor, affinity: Tensor, measured: Tensor, anchor: Tensor) -> Tensor:
-        return propagate(x, affinity, 2, measured, anchor)
+    def run(x: Tensor, affinity: Tensor, measured: Tensor, pull: Tensor) -> Tensor:
+        return propagate(x, affinity, 2, measured, pull)
 
     assert torch.autograd.gradcheck(run, inputs)
 
 
 def test_propagate_with_full_anchor_passes_through_measurements() -> None:
-    x, affinity, measured, anchor = problem()
-    out = propagate(x, affinity, 2, measured, (anchor > 0).double())
-    torch.testing.assert_close(out[anchor > 0], measured[anchor > 0])
+    x, affinity, measured, pull = problem()
+    out = propagate(x, affinity, 2, measured, (pull > 0).double())
+    torch.testing.assert_close(out[pull > 0], measured[pull > 0])
 
 
 def test_propagate_constant_stays_constant() -> None:
@@ -153,8 +153,8 @@ def slow_spread_residual(x: Tensor, measured: Tensor, confidence: Tensor, given:
                 for i, j in places:
                     away = abs(i // size - row), abs(j // size - column)
                     if max(away) <= 1:
-                        trust = torch.sigmoid((confidence[0, 0, i, j] - TRUSTED) / TRUST_WIDTH)
-                        weight = float(trust) * 0.5 ** sum(away)
+                        reliable = torch.sigmoid((confidence[0, 0, i, j] - RELIABLE_CONFIDENCE) / CONFIDENCE_WIDTH)
+                        weight = float(reliable) * 0.5 ** sum(away)
                         total += weight
                         values.append((weight, float(start[i, j]), float(measured[0, 0, i, j] - result[i, j])))
                 mx = sum(w * z for w, z, _ in values) / (total + 1e-6)
@@ -186,7 +186,7 @@ def test_spread_residual_gradients_equal_finite_differences() -> None:
     assert torch.autograd.gradcheck(run, [x.requires_grad_(), confidence.requires_grad_()])
 
 
-def test_spread_residual_corrects_foreground_and_background_apart() -> None:
+def test_spread_residual_corrects_foreground_apart() -> None:
     """One measurement in ten: the background is 2 % too far, the foreground right."""
     x = torch.zeros(1, 1, 64, 64)
     x[..., 32:] = -1.0
@@ -209,7 +209,7 @@ def test_spread_residual_leaves_other_surfaces_alone() -> None:
     assert (corrected - x)[..., 32:].abs().max() < 1e-3
 
 
-def test_spread_residual_ignores_measurements_that_are_not_trusted() -> None:
+def test_spread_residual_ignores_low_confidence() -> None:
     x, measured, _, given = measurements(16, 20)
     corrected = spread_residual(x, measured, 0.3 * given, given)
     assert (corrected - x).abs().max() < 1e-2

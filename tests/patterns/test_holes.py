@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from omnidc.errors import InputError
 from omnidc.patterns import blocks, depth_camera, hole, limit_range, parse
-from omnidc.patterns.holes import exposure_mask, glass_region, occlusion_mask, quantised_disparity
+from omnidc.patterns.holes import exposure_mask, glass_region, occlusion_mask, quantized_disparity
 from omnidc.patterns.sample import Depth, Image, sample_at
 
 
@@ -83,7 +83,7 @@ def test_glass_follows_the_colors_of_the_picture() -> None:
 def test_disparity_steps_grow_with_the_square_of_depth() -> None:
     rng = np.random.default_rng(0)
     depth = np.concatenate([rng.uniform(0.95, 1.05, 5000), np.full(10001, 2), rng.uniform(7.6, 8.4, 5000)])
-    error = np.abs(quantised_disparity(depth.astype(np.float32)[None], 0.004, rng)[0] - depth)
+    error = np.abs(quantized_disparity(depth.astype(np.float32)[None], 0.004, rng)[0] - depth)
     near, far = error[:5000].mean(), error[-5000:].mean()
     assert 55 < far / near < 75  # (8 / 1)² = 64
 

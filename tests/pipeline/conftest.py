@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import Fields, Prediction, StagedNetwork
+from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, masked_log, masked_median
+
+
+@dataclass(frozen=True)
+class Detail(Refinement):
+    detail: Tensor  # [B, 16, H / 4, W / 4]
 
 
 class TinyNetwork(StagedNetwork):
@@ -38,23 +45,24 @@ class TinyNetwork(StagedNetwork):
         x = self.stem(torch.cat([image, observed, mask], 1)).tanh()
         gradients = tuple(0.1 * head(F.avg_pool2d(x, 2**r)) for r, head in enumerate(self.heads))
         weights = tuple(torch.sigmoid(head(F.avg_pool2d(x, 2**r))) + 0.1 for r, head in enumerate(self.heads))
-        return Fields(gradients, weights, torch.sigmoid(self.trust(x)), {"detail": self.detail(x)})
+        return Fields(gradients, weights, torch.sigmoid(self.trust(x)), Detail(self.detail(x)))
 
-    def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
+    def integrate(self, fields: Fields, sparse: Tensor, warm_start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         observed, mask = masked_log(downsample_sparse(sparse)[0])
-        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, warm_start=start)
+        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, warm_start=warm_start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         fine = F.interpolate(log_depth, scale_factor=4, mode="bilinear")
-        detail = F.pixel_shuffle(fields.refinement["detail"], 4)
+        assert isinstance(fields.refinement, Detail)
+        detail = F.pixel_shuffle(fields.refinement.detail, 4)
         depth = (fine + 0.05 * detail.tanh()).exp()
         return depth, fine.exp(), depth * F.softplus(detail)
 
-    def forward(self, image: Tensor, sparse: Tensor, start: Tensor | None = None) -> Prediction:
+    def forward(self, image: Tensor, sparse: Tensor, warm_start: Tensor | None = None) -> Prediction:
         median = masked_median(sparse)
         relative = sparse / median
         fields = self.fields(image, relative)
-        log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())
+        log_depth, info = self.integrate(fields, relative, None if warm_start is None else warm_start - median.log())
         depth, init, scale = self.refine(fields, log_depth, relative)
         assert scale is not None
         return Prediction(depth * median, init * median, scale * median, fields, log_depth, median, info)

@@ -304,8 +304,8 @@ def test_max_uncertainty_drops_pixels(plain: DepthCompleter, Tiny: Callable[...,
 
 def test_a_solve_that_did_not_converge_is_mentioned() -> None:
     class Hasty(Interpolator):
-        def integrate(self, fields, sparse, start=None):  # type: ignore[no-untyped-def]
-            x, info = super().integrate(fields, sparse, start)
+        def integrate(self, fields, sparse, warm_start=None):  # type: ignore[no-untyped-def]
+            x, info = super().integrate(fields, sparse, warm_start)
             info.converged[:] = False
             info.residuals[-1] = 0.5
             return x, info

@@ -70,7 +70,7 @@ def test_complete_does_not_depend_on_threads() -> None:
     np.testing.assert_allclose(crowded.depth, alone.depth, rtol=1e-5)
 
 
-def test_complete_distrusts_planted_outliers(completer: omnidc.DepthCompleter) -> None:
+def test_complete_gives_outliers_low_confidence(completer: omnidc.DepthCompleter) -> None:
     image, depth = read_image(FOLDER / "room.jpg"), read_depth(FOLDER / "room_depth.png").depth
     drawn = parse("0.7%&noise(0.1)")(depth, image, np.random.default_rng(0))
     wrong = drawn.outlier_mask & (np.abs(np.log(np.maximum(drawn.sparse, 1e-3) / np.maximum(depth, 1e-3))) > 0.3)

@@ -76,7 +76,7 @@ def test_run_staged_interpolates_the_logarithm() -> None:
     torch.testing.assert_close(step, torch.full_like(step, 0.5 / 47), atol=1e-5, rtol=0)
 
 
-def test_run_staged_confidence_is_that_of_the_pixel_in_the_working_size(Tiny: Callable[..., Any]) -> None:
+def test_run_staged_confidence_is_that_of_working_pixel(Tiny: Callable[..., Any]) -> None:
     image = torch.rand(2, 3, 96, 128, generator=torch.Generator().manual_seed(0))
     sparse = measure(1 + torch.rand(2, 1, 96, 128, generator=torch.Generator().manual_seed(1)), 0.05)
     out = run_staged(Tiny(), image, sparse, (48, 64), False, None)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidc.network.interpolate import Interpolator
-from omnidc.pipeline.tiles import Stitch, run_in_tiles, tiles
+from omnidc.pipeline.tiles import TileBlender, run_in_tiles, tiles
 
 
 def scene(height: int, width: int, points: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -78,7 +78,7 @@ def test_tiles_cover_every_cell_and_their_weights_blend(rows: int, columns: int,
     grid = 32
     windows = list(tiles(rows * grid, columns * grid, tile, overlap, grid))
     for stride in (1, 4, 16):
-        stitch = Stitch(rows * grid, columns * grid)
+        stitch = TileBlender(rows * grid, columns * grid)
         reference = torch.arange(rows * columns * (grid // stride) ** 2, dtype=torch.float32)
         reference = reference.view(1, 1, rows * grid // stride, columns * grid // stride)
         for window in windows:

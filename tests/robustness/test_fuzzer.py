@@ -18,7 +18,7 @@ from run import Outcome, known
 GOOD = Outcome("depth.npz", 60, inputs=100, read=3, crashes=0, slowest=0.1, memory=80, elapsed=70.0)
 
 
-def test_mutations_that_keep_the_length_start_from_the_example_or_the_input() -> None:
+def test_mutations_of_equal_length_start_from_example_or_input() -> None:
     originals = [bytes(range(60)), b"1.0 2.0 3.0\n"]
     mutate = Mutator(originals, lambda data, largest: b"libFuzzer")
     given = b"\x07" + b"x" * 40

@@ -12,10 +12,10 @@ from PIL import Image
 from omnidc.errors import FileError
 from omnidc.scenes import acquire as acquiring
 from omnidc.scenes.acquire import acquire, acquire_missing, advice, complaint, missing, shrink
-from omnidc.scenes.assets import KINDS, ROLES, SOURCES, Source, open_library, parse_catalog
+from omnidc.scenes.assets import KINDS, ROLES, SOURCES, AssetSource, open_library, parse_catalog
 from omnidc.scenes.materials import TILES, Kit
 from omnidc.scenes.objfile import read_obj, standing
-from omnidc.scenes.textures import MAKERS, synthesise
+from omnidc.scenes.textures import MAKERS, synthesize
 
 CATALOG = """
 id#1=x#chair
@@ -97,11 +97,11 @@ def test_every_source_says_its_license_and_attribution_is_kept() -> None:
 def test_every_role_can_be_made_from_noise() -> None:
     assert ROLES.keys() == MAKERS.keys() == TILES.keys()
     for role in MAKERS:
-        first = synthesise(role, np.random.default_rng(3))
+        first = synthesize(role, np.random.default_rng(3))
         assert first.dtype == np.uint8
         assert first.shape[2] == 3
         assert first.std() > 0
-        assert np.array_equal(first, synthesise(role, np.random.default_rng(3)))
+        assert np.array_equal(first, synthesize(role, np.random.default_rng(3)))
 
 
 def test_a_kit_draws_models_that_fit(folder: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_package_without_what_is_used_of_it_leaves_nothing(tmp_path: Path) -> 
 def test_acquire_goes_on_after_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def download(source: Source, folder: Path) -> list[Path]:
+    def download(source: AssetSource, folder: Path) -> list[Path]:
         asked.append(source.package)
         if source.package != "miniworld":
             raise FileError("`tool` failed: E: no network.")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from omnidc.cli import app
 from omnidc.datasets.shards import ShardWriter
 from omnidc.frame import Frame
-from omnidc.scenes.preview import contact_sheet, depth_picture
+from omnidc.scenes.preview import depth_picture, frame_sheet
 from omnidc.scenes.statistics import bare, measure, near_edges, summarize
 
 
@@ -80,9 +80,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_sheet_shows_each_frame_once_with_its_depth_below(folder: Path) -> None:
-    sheet = contact_sheet(folder, columns=3, rows=2, width=100)
+    sheet = frame_sheet(folder, columns=3, rows=2, width=100)
     assert sheet.shape == (2 * 150, 300, 3)
-    assert contact_sheet(folder, columns=3, rows=2, width=100, world="pile").shape == (150, 300, 3)
+    assert frame_sheet(folder, columns=3, rows=2, width=100, world="pile").shape == (150, 300, 3)
     picture = depth_picture(frame().depth)  # type: ignore[arg-type]
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 2
 

@@ -167,6 +167,57 @@ def test_run_sfm_options_reach_colmap(
     assert said[-1].startswith("warning: 3 photographs could not be placed")
 
 
+# depth, left, top, width, height of textured cards that face the camera; the first is the background
+CARDS = (
+    (4.0, -4.0, -2.5, 8.0, 5.0),
+    (3.0, -1.1, -0.9, 0.9, 1.2),
+    (2.5, 0.1, -0.7, 0.8, 1.0),
+    (2.0, -0.5, 0.1, 0.7, 0.5),
+)
+
+
+def card_photos(folder: Path, positions: list[float]) -> None:
+    """Photographs of `CARDS`, taken at these positions along x."""
+    rng = np.random.default_rng(0)
+    textures = []
+    for depth, _, _, width, height in CARDS:
+        noise = rng.integers(0, 256, (round(240 * height / depth), round(240 * width / depth), 3)).astype(np.uint8)
+        textures.append(cv2.normalize(cv2.GaussianBlur(noise, (0, 0), 1.5), None, 0, 255, cv2.NORM_MINMAX))
+    folder.mkdir(parents=True)
+    for k, x in enumerate(positions):
+        picture = np.zeros((*SIZE, 3), np.uint8)
+        for (depth, left, top, width, height), texture in zip(CARDS, textures):
+            zoom = FOCAL / depth  # pixels a meter
+            matrix = np.array([
+                [zoom * width / texture.shape[1], 0, zoom * (left - x) + 127.5],
+                [0, zoom * height / texture.shape[0], zoom * top + 95.5],
+            ])  # fmt: skip
+            cv2.warpAffine(texture, matrix, SIZE[::-1], picture, cv2.INTER_LINEAR, cv2.BORDER_TRANSPARENT)
+        cv2.imwrite(str(folder / f"{k}.png"), picture)
+
+
+def test_run_sfm_rendered_views_recovers_poses_and_depth(tmp_path: Path) -> None:
+    """The whole of COLMAP's mapping, up to its unknown scale: that of the first photograph's background."""
+    positions = [-0.5, -0.25, 0.0, 0.25, 0.5]
+    card_photos(tmp_path / "images", positions)
+    K = np.array([[FOCAL, 0.0, 127.5], [0.0, FOCAL, 95.5], [0.0, 0.0, 1.0]])
+    heard: list[str] = []
+    made = run_sfm(tmp_path / "images", tmp_path / "w", heard.append, options=SfmOptions(calibration=Calibration(K)))
+    assert any(text.startswith("placed 5 of 5 photographs") for text in heard)
+    model = open_model(made, tmp_path / "images")
+    frames = [model.frame(name) for name in model.names()]
+    depths = [frame.measurements() for frame in frames]
+    scale = CARDS[0][0] / float(np.median(depths[0][depths[0] > 0]))
+    for position, frame, depth in zip(positions, frames, depths):
+        assert frame.pose is not None
+        away = scale * np.linalg.norm(frame.pose[:3, 3] - frames[0].pose[:3, 3])
+        assert away == pytest.approx(position - positions[0], abs=0.01)
+        values = scale * depth[depth > 0]
+        assert len(values) > 500
+        nearest_card = np.min([np.abs(values - card[0]) for card in CARDS], axis=0)
+        assert np.quantile(nearest_card, 0.9) < 0.05
+
+
 @pytest.mark.slow
 def test_run_sfm_places_photos_that_overlap(shared: Path, tmp_path: Path) -> None:
     images = shared / "data" / "multiview" / "bundler_kermit" / "images"

@@ -13,22 +13,22 @@ from omnidc.splatting.densify import DensifyOptions
 from omnidc.splatting.gaussians import from_points
 from omnidc.splatting.metrics import depth_errors, psnr
 from omnidc.splatting.numba_backend import rasterize
-from omnidc.splatting.trainer import Trainer, TrainOptions
+from omnidc.splatting.trainer import SplatTrainer, TrainOptions
 from omnidc.splatting.view import SplatView, scene_extent
 from worlds import NEAR, points, views
 
 SHORT = TrainOptions(steps=60, depth_weight=0.0, sh_degree=1, densify=DensifyOptions(cap=400, every=10))
 
 
-def trainer(options: TrainOptions = SHORT, noise: float = 0.05, given: list[SplatView] | None = None) -> Trainer:
+def trainer(options: TrainOptions = SHORT, noise: float = 0.05, given: list[SplatView] | None = None) -> SplatTrainer:
     cloud, colors = points(noise=noise)
     used = given or views()
     extent = scene_extent(cloud, [view.camera for view in used])
     start = from_points(cloud, colors, extent, options.sh_degree, np.random.default_rng(0))
-    return Trainer(used, start, rasterize, extent, options)
+    return SplatTrainer(used, start, rasterize, extent, options)
 
 
-def held_out(run: Trainer) -> tuple[float, float]:
+def held_out(run: SplatTrainer) -> tuple[float, float]:
     """PSNR and depth RMSE at a view between the training views."""
     truth = views(5)[2]
     with torch.no_grad():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from omnidc.errors import ConfigError
 from omnidc.frame import Frame
-from omnidc.training.data import Source, epoch_order, is_held_out
+from omnidc.training.data import TrainingSource, epoch_order, is_held_out
 
 
 class Listed(list[Frame]):
@@ -18,11 +18,13 @@ class Listed(list[Frame]):
         self.scenes = scenes
 
 
-def source(name: str, size: int) -> Source:
-    return Source(name, Listed(["x"] * size), np.arange(size))
+def source(name: str, size: int) -> TrainingSource:
+    return TrainingSource(name, Listed(["x"] * size), np.arange(size))
 
 
-def order_of(*sources: Source, mix: str = "even", epoch_size: int = 0, seed: int = 0, epoch: int = 0) -> np.ndarray:
+def order_of(
+    *sources: TrainingSource, mix: str = "even", epoch_size: int = 0, seed: int = 0, epoch: int = 0
+) -> np.ndarray:
     return epoch_order(sources, mix=mix, epoch_size=epoch_size, seed=seed, epoch=epoch)
 
 
@@ -59,7 +61,7 @@ def test_epochs_have_the_length_asked_for(first: int, second: int, length: int, 
 
 def test_no_scene_is_both_trained_on_and_held_out() -> None:
     scenes = [f"room_{i // 6:05d}" for i in range(3000)]
-    train, validation = Source("a", Listed(scenes), np.arange(3000)).split(0.1)
+    train, validation = TrainingSource("a", Listed(scenes), np.arange(3000)).split(0.1)
     assert len(train.indices) + len(validation.indices) == 3000
     assert not {scenes[i] for i in train.indices} & {scenes[i] for i in validation.indices}
     assert 0.04 < len(validation.indices) / 3000 < 0.16
@@ -75,7 +77,7 @@ def test_held_out_scenes_stay_held_out_while_a_dataset_grows() -> None:
 
 def test_datasets_without_scenes_hold_out_blocks() -> None:
     frames = [Frame(np.zeros((2, 2, 3), np.uint8))] * 2000
-    train, validation = Source("plain", frames, np.arange(2000)).split(0.3)
+    train, validation = TrainingSource("plain", frames, np.arange(2000)).split(0.3)
     assert len(validation.indices) > 0
     assert not {i // 100 for i in train.indices.tolist()} & {i // 100 for i in validation.indices.tolist()}
 

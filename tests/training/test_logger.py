@@ -8,7 +8,7 @@ import pytest
 
 from omnidc.errors import MissingExtraError
 from omnidc.training import logger as logger_module
-from omnidc.training.logger import RunLogger, StepRecord, Table
+from omnidc.training.logger import CsvLog, RunLogger, StepRecord
 
 
 def steps(path: Path) -> list[str]:
@@ -16,7 +16,7 @@ def steps(path: Path) -> list[str]:
         return [row["step"] for row in csv.DictReader(file)]
 
 
-def fill(table: Table, numbers: range) -> None:
+def fill(table: CsvLog, numbers: range) -> None:
     for number in numbers:
         table.add({"step": number, "total": number / 3})
     table.close()
@@ -28,24 +28,24 @@ def record(**losses: float) -> StepRecord:
 
 def test_resumed_table_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
-    fill(Table(path, ("step", "total"), 0), range(6))
-    fill(Table(path, ("step", "total"), 4), range(4, 8))
+    fill(CsvLog(path, ("step", "total"), 0), range(6))
+    fill(CsvLog(path, ("step", "total"), 4), range(4, 8))
     assert steps(path) == [str(i) for i in range(8)]
 
 
 def test_row_cut_off_by_a_kill_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
-    fill(Table(path, ("step", "total"), 0), range(3))
+    fill(CsvLog(path, ("step", "total"), 0), range(3))
     with path.open("a") as file:
         file.write("3")
-    fill(Table(path, ("step", "total"), 4), range(4, 5))
+    fill(CsvLog(path, ("step", "total"), 4), range(4, 5))
     assert steps(path) == ["0", "1", "2", "4"]
 
 
 def test_new_run_starts_a_new_table(tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
-    fill(Table(path, ("step", "total"), 0), range(3))
-    fill(Table(path, ("step", "total"), 0), range(1))
+    fill(CsvLog(path, ("step", "total"), 0), range(3))
+    fill(CsvLog(path, ("step", "total"), 0), range(1))
     assert steps(path) == ["0"]
 
 
@@ -73,7 +73,7 @@ def test_tensorboard_gets_losses_and_pictures(tmp_path: Path) -> None:
 def test_resumed_table_keeps_columns_of_earlier_versions(tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
     path.write_text("step,replaced,normals,total\n0,2,0.5,1\n1,0,0.25,1\n")
-    Table(path, ("step", "resampled", "total"), 1).close()
+    CsvLog(path, ("step", "resampled", "total"), 1).close()
     with path.open(newline="") as file:
         assert list(csv.DictReader(file)) == [{"step": "0", "resampled": "2", "total": "1", "normals": "0.5"}]
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omnidc.errors import ConfigError
+from omnidc.network.compact import CompactRefinement
 from omnidc.network.interface import Fields, Prediction
+from omnidc.network.normalize import masked_median
 from omnidc.training import losses
 from omnidc.training.batch import Batch
 from omnidc.training.losses import Loss, LossConfig
@@ -115,7 +117,7 @@ def test_released_gradient_matching_pads_odd_sizes_by_repetition(golden: dict[st
 
 def test_median_is_the_lower_middle_value_of_what_is_known() -> None:
     truth = torch.tensor([[4.0, 0, 1, 2, math.nan, 3], [0, 0, 0, 0, 0, 0]]).reshape(2, 1, 2, 3)
-    assert losses.masked_median(truth).flatten().tolist() == [2.0, 1.0]
+    assert masked_median(truth).flatten().tolist() == [2.0, 1.0]
 
 
 def test_l1_is_the_mean_over_known_pixels_of_each_image() -> None:
@@ -230,7 +232,7 @@ def test_laplace_init_is_laplace_of_the_depth_before_refinement() -> None:
     prediction = make_prediction(leaves)
     weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"laplace": 1.0, "laplace_init": 1.0}
     terms = total(prediction, truth, truth, LossConfig(weights))
-    median = losses.masked_median(truth)
+    median = masked_median(truth)
     expected = losses.laplace(prediction.depth_init / median, truth / median, (leaves["scale"] / median).log()).mean()
     torch.testing.assert_close(terms["laplace_init"], expected)
     assert terms["laplace_init"] != terms["laplace"]
@@ -240,7 +242,7 @@ def test_gradient_space_of_the_configuration_is_used() -> None:
     leaves = make_leaves()
     truth = with_holes(depths(2, 1, 12, 20))
     weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"gradient_l1": 1.0}
-    median = losses.masked_median(truth)
+    median = masked_median(truth)
     for space in ("log", "linear"):
         terms = total(make_prediction(leaves), truth, truth, LossConfig(weights, gradient_space=space))
         expected = losses.gradient_l1([leaves["g0"], leaves["g1"]], truth / median, space=space).mean()
@@ -436,14 +438,12 @@ def test_relative_terms_need_a_network_that_interpolates() -> None:
     truth, sparse = depths(2, 1, 12, 20, seed=1), depths(2, 1, 12, 20, seed=2)
     with pytest.raises(ConfigError, match="first guess"):
         total(prediction, truth, sparse, config)
-    prediction.fields.refinement["start"] = torch.zeros(2, 1, 6, 10, dtype=truth.dtype)
+    prediction.fields.refinement = CompactRefinement(torch.zeros(2, 1, 6, 10, dtype=truth.dtype))
     plain = total(prediction, truth, sparse, LossConfig({"l1_log": 1.0}))
     relative = total(prediction, truth, sparse, config)
     weight = losses.relative_weight(torch.zeros(2, 1, 6, 10, dtype=truth.dtype), truth / prediction.median, 0.02)
-    depth = prediction.depth / losses.masked_median(truth)
-    torch.testing.assert_close(
-        relative["l1_log"], (weight * losses.l1_log(depth, truth / losses.masked_median(truth))).mean()
-    )
+    depth = prediction.depth / masked_median(truth)
+    torch.testing.assert_close(relative["l1_log"], (weight * losses.l1_log(depth, truth / masked_median(truth))).mean())
     torch.testing.assert_close(relative["l1"], plain["l1"])
     torch.testing.assert_close(relative["input_confidence"], plain["input_confidence"])
 

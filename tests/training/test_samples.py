@@ -10,14 +10,14 @@ from omnidc.datasets.shards import Shards, ShardWriter
 from omnidc.errors import FileError, InputError
 from omnidc.frame import Frame
 from omnidc.training.batch import TENSORS
-from omnidc.training.data import Source, epoch_order, frame_names, open_source
+from omnidc.training.data import TrainingSource, epoch_order, frame_names, open_source
 from omnidc.training.samples import EpochSampler, Request, Samples, make_loader
 from tiny import tiny_config
 
 
-def sources(shard: Path) -> list[Source]:
+def sources(shard: Path) -> list[TrainingSource]:
     frames = Shards(shard)
-    return [Source("planes", frames, np.arange(len(frames)))]
+    return [TrainingSource("planes", frames, np.arange(len(frames)))]
 
 
 def plan(shard: Path, *, start: int = 0, rank: int = 0, world: int = 1, accumulate: int = 1) -> EpochSampler:
@@ -105,7 +105,7 @@ def test_sample_of_many_edges_is_replaced_by_another_view(shard: Path) -> None:
     frames = [Frame(image, depth=depth, name=name) for depth, name in ((leaves, "leaves"), (0 * leaves + 2, "wall"))]
     config = tiny_config(shard)
     config.data.max_edge_fraction = 0.15
-    samples = Samples([Source("two", frames, np.arange(2))], config.data, config.augment, seed=0)
+    samples = Samples([TrainingSource("two", frames, np.arange(2))], config.data, config.augment, seed=0)
     made = [samples[Request(step=step, slot=0, height=32, width=48, source=0, index=0)] for step in range(4)]
     assert {sample.names for sample in made} == {("wall",)}
     assert all(sample.resampled for sample in made)
@@ -150,10 +150,10 @@ class Broken(list[Frame]):
 def test_unusable_frames_are_replaced_and_counted(shard: Path) -> None:
     config = tiny_config(shard)
     frames = Broken(Shards(shard)[i] for i in range(24))
-    samples = Samples([Source("b", frames, np.arange(24))], config.data, config.augment, seed=1)
+    samples = Samples([TrainingSource("b", frames, np.arange(24))], config.data, config.augment, seed=1)
     request = Request(step=0, slot=0, height=32, width=48, source=0, index=3)
     assert samples[request].resampled > 0
-    only_bad = Samples([Source("b", frames, np.array([1, 3]))], config.data, config.augment, seed=1)
+    only_bad = Samples([TrainingSource("b", frames, np.array([1, 3]))], config.data, config.augment, seed=1)
     with pytest.raises(InputError, match="damaged"):
         only_bad[request]
 

@@ -29,7 +29,7 @@ from omnidc.training.networks import export, freeze
 from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
 from omnidc.training.precision import pick_precision
-from omnidc.training.state import load_state
+from omnidc.training.state import load_state, save_state
 from omnidc.training.stepper import Stepper
 from omnidc.training.trainer import Trainer, train
 from tiny import TinyNetwork, scene, tiny_config
@@ -246,7 +246,7 @@ def test_time_budget_ends_the_run_with_a_finished_schedule(shard: Path, tmp_path
     assert (tmp_path / "last.safetensors").is_file()
 
 
-def test_cpu_time_of_a_run_is_without_what_the_process_did_before(shard: Path, tmp_path: Path) -> None:
+def test_cpu_time_of_a_run_excludes_earlier_work_of_the_process(shard: Path, tmp_path: Path) -> None:
     config = tiny_config(shard, "schedule.steps=4")
     spent = 1000.0  # by the process before the run
     original = Trainer.train_step
@@ -304,6 +304,9 @@ def test_run_of_an_earlier_version_is_resumed(shard: Path, tmp_path: Path) -> No
     tables["data"]["hold_out"] = tables["data"].pop("val_fraction")
     tables["loss"] |= {**tables["loss"].pop("weights"), "normals": 0.0, "edge_gain": 0.0}
     (tmp_path / "config.json").write_text(json.dumps(tables))
+    state = load_state(tmp_path)
+    state["optimiser"] = state.pop("optimizer")
+    save_state(tmp_path, state)
     resumed = load_config(base=read_run(tmp_path))
     assert resumed == tiny_config(shard, "schedule.steps=6")
     assert train(resumed, tmp_path, resume=True, quiet=True).step == 6
@@ -312,7 +315,7 @@ def test_run_of_an_earlier_version_is_resumed(shard: Path, tmp_path: Path) -> No
 def test_sources_are_opened_once_before_the_first_step(shard: Path, tmp_path: Path) -> None:
     original, opened = data.open_source, []
 
-    def count(name: str, path: str) -> data.Source:
+    def count(name: str, path: str) -> data.TrainingSource:
         opened.append(name)
         return original(name, path)
 

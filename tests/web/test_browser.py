@@ -497,13 +497,13 @@ def test_the_place_in_the_queue_and_cancelling(open_page: Any, stub: Any) -> Non
     wait_for_text(other, "#status", "place 1 in the queue")
     shot(other, "queue")
     other.click("#cancel")
-    assert other.inner_text("#status") == "Cancelled."
+    assert other.inner_text("#status") == "Canceled."
     stub.go.set()
     wait_for_result(page)
-    assert "500 of 500 points" in page.inner_text("#facts")  # this model trusts nothing
+    assert "500 of 500 points" in page.inner_text("#facts")  # this model has no confidence in any point
     page.click("#view-uncertainty")
     assert page.is_visible("#map")
-    shot(page, "distrusted")
+    shot(page, "low-confidence")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

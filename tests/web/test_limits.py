@@ -201,8 +201,9 @@ def test_bad_images_are_refused_with_a_sentence(client: Any, data: bytes, status
         ({"intrinsics": "1,2,3"}, 422, "fx fy cx cy"),
         ({"intrinsics": "0,0,0,0"}, 422, "singular"),
         ({"intrinsics": "a,b,c,d"}, 422, "intrinsics"),
-        ({"far": "-1"}, 422, "far"),
-        ({"far": "nan"}, 422, "far"),
+        ({"clip_depth": "-1"}, 422, "clip_depth"),
+        ({"far": "nan"}, 422, "clip_depth"),
+        ({"far": "1", "clip_depth": "1"}, 422, "far"),
         ({"max_long_side": "0"}, 422, "max_long_side"),
         ({"keep_input": "harder"}, 422, "keep_input"),
         ({"ray_depth": "true", "points": "[[1,2,3]]"}, 422, "intrinsics"),
@@ -444,7 +445,7 @@ def test_cancellation_stops_a_running_network() -> None:
     import torch
 
     from omnidc.pipeline import CompleteOptions, make_frame
-    from omnidc.web.jobs import CancelledError, JobQueue
+    from omnidc.web.jobs import CanceledError, JobQueue
     from omnidc.web.metrics import Metrics
 
     class Endless(torch.nn.Module):
@@ -475,7 +476,7 @@ def test_cancellation_stops_a_running_network() -> None:
     assert Completer.network.running.wait(10)
     assert queue.place(job) == 0
     job.cancel()
-    with pytest.raises(CancelledError):
+    with pytest.raises(CanceledError):
         job.result.result(5)
     queue.close()
 
@@ -483,7 +484,7 @@ def test_cancellation_stops_a_running_network() -> None:
 def test_cancellation_stops_a_running_exported_model() -> None:
     """An exported model has no layers to hook: it calls `on_step` before each of its parts."""
     from omnidc.pipeline import CompleteOptions, make_frame
-    from omnidc.web.jobs import CancelledError, JobQueue
+    from omnidc.web.jobs import CanceledError, JobQueue
     from omnidc.web.metrics import Metrics
 
     class Completer:
@@ -506,7 +507,7 @@ def test_cancellation_stops_a_running_exported_model() -> None:
     job = queue.submit(make_frame(np.zeros((8, 8, 3), np.uint8), np.ones((8, 8), np.float32)), CompleteOptions())
     assert Completer.running.wait(10)
     job.cancel()
-    with pytest.raises(CancelledError):
+    with pytest.raises(CanceledError):
         job.result.result(5)
     queue.close()
 
@@ -588,7 +589,7 @@ def test_a_slow_body_is_cut_off(server_of: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 3145728\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
-def test_a_body_that_is_too_large_gets_its_answer_after_it_was_sent(server_of: Any, length: bytes) -> None:
+def test_too_large_body_gets_its_answer_after_it_was_sent(server_of: Any, length: bytes) -> None:
     host, port = server_of(max_bytes=2**20)
     with socket.create_connection((host, port), timeout=10) as connection:
         connection.sendall(b"POST /v1/complete HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")

@@ -215,12 +215,12 @@ def test_large_images_are_shown_smaller_and_downloaded_whole(client_of: Any, sma
     np.testing.assert_array_equal(view["array_depth"].reshape(14, 567), depth[::3, ::3])
 
 
-def test_distrusted_points_are_told(client_of: Any, stub: Any, small: Any) -> None:
+def test_view_counts_points_of_low_confidence(client_of: Any, stub: Any, small: Any) -> None:
     stub.go.set()
     client = client_of(stub)
     done = complete(client, **small())[-1]
     view = unpack(client.get(f"/page/results/{done['result']}/view").content)
-    assert view["distrusted"] == 1
+    assert view["low_confidence"] == 1
     assert view["array_points"].tolist() == [3, 4, 2, 0.25]
     assert view["array_uncertainty"].size == 16 * 12
 

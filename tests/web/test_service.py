@@ -89,10 +89,17 @@ def test_no_point_gives_relative_depth_and_says_so(client_of: Any, room: Any) ->
 
 
 def test_options_are_those_of_the_library(client_of: Any, room: Any) -> None:
-    options = {"keep_input": "hard", "far": 2.0, "max_long_side": 160, "depth_scale": 2}
+    options = {"keep_input": "hard", "clip_depth": 2.0, "max_long_side": 160, "depth_scale": 2}
     answer = client_of().post("/v1/complete", files=room, data={k: str(v) for k, v in options.items()})
     expected = omnidc.load("interpolate").complete(EXAMPLES / "room.jpg", EXAMPLES / "room_sparse.npz", **options)
     np.testing.assert_array_equal(np.load(io.BytesIO(answer.content)), expected.depth)
+
+
+def test_options_are_read_under_their_old_names(client_of: Any, room: Any) -> None:
+    client = client_of()
+    old, new = (client.post("/v1/complete", files=room, data={name: "2.0"}) for name in ("far", "clip_depth"))
+    assert old.status_code == 200
+    assert old.content == new.content
 
 
 @pytest.mark.parametrize(

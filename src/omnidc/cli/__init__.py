@@ -107,7 +107,7 @@ for _module in COMMANDS:
 
 
 def main() -> None:
-    """Entry point of the `omnidc` script."""
+    """Run the `omnidc` script."""
     from omnidc.errors import OmnidcError
 
     try:

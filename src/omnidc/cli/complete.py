@@ -230,7 +230,7 @@ def _describe_onnx(file: Path) -> list[str]:
 
 
 def _describe_picture(file: Path) -> list[str]:
-    """Depth where it can be depth, a photograph otherwise; the error of the likelier one when it is neither."""
+    """Describe a picture as depth where it can be depth, else as a photograph; raise the likelier error for neither."""
     from omnidc.errors import InputError, OmnidcError
     from omnidc.io.depth import CODECS, is_disparity, read_depth
     from omnidc.io.images import SUFFIXES, read_image
@@ -266,7 +266,7 @@ def _describe_picture(file: Path) -> list[str]:
 
 
 def _describe_safetensors(file: Path) -> list[str]:
-    """The header says it all: 8 bytes of length, then JSON."""
+    """Describe a safetensors file by its header: 8 bytes of length, then JSON."""
     import json
     import math
     import struct

@@ -77,7 +77,7 @@ def read_all(frames: Any) -> None:
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:
-    """`["lines=16", "part=indoor"]` to keyword arguments; values are Python literals where they can be."""
+    """Parse `["lines=16", "part=indoor"]` to keyword arguments; values are Python literals where they can be."""
     import ast
 
     from omnidc.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Where a run is computed: in this process, or by the actors of a Ray cluster; sources and sinks behind URLs."""
+"""Run in this process or by the actors of a Ray cluster; open sources and sinks behind URLs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EngineOptions(RayOptions):
 
 
 def url_source(image: Path, sparse: Path, intrinsics: Any, reading: dict[str, Any]) -> LazyFrames:
-    """Frames of two URLs or folders, or of WebDataset shards where both name the same tar files."""
+    """Open frames of two URLs or folders, or of WebDataset shards where both name the same tar files."""
     from omnidc.deploy import remote
     from omnidc.errors import ConfigError
 
@@ -42,7 +42,7 @@ def url_source(image: Path, sparse: Path, intrinsics: Any, reading: dict[str, An
 def url_sink(
     output: list[Path] | None, write: WriteOptions, model: str, options: CompleteOptions, resume: bool
 ) -> Sink:
-    """The sink of a URL; one that ends in ".tar" gets shards beside it."""
+    """Open the sink of a URL; one that ends in ".tar" gets shards beside it."""
     from omnidc.deploy import remote
     from omnidc.errors import ConfigError
 
@@ -55,7 +55,7 @@ def url_sink(
 
 
 def is_remote(paths: list[Path]) -> bool:
-    """True where one of the paths is a URL or a tar file."""
+    """Return True where one of the paths is a URL or a tar file."""
     from omnidc.deploy.remote import as_url
 
     return any(as_url(path) is not None or path.suffix.lower() == ".tar" for path in paths)

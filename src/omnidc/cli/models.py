@@ -1,4 +1,4 @@
-"""What every command that runs a model shares: its options, and loading it."""
+"""Options of every command that runs a model, and loading it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RuntimeOption = Annotated[Literal["auto", "torch", "onnx"], typer.Option(help=RU
 
 
 def load_model(model: str | None, device: str, runtime: str = "auto", threads: int | None = None) -> BaseCompleter:
-    """The model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
+    """Load the model asked for; without a name the bundled one, or the integrator alone where there are no weights."""
     from omnidc.deploy.loading import default_model, load
 
     name = default_model() if model is None else model

@@ -1,4 +1,4 @@
-"""What the commands that complete share: options, progress, the dry run, and how a run ends."""
+"""Common parts of the commands that complete: options, progress, the dry run, and the end of a run."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Width and height of "320x240"."""
+    """Return the width and height of "320x240"."""
     from omnidc.errors import ConfigError
 
     match = re.fullmatch(r"(\d+)[x×](\d+)", text)

@@ -121,7 +121,7 @@ def colmap(
     original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
-    """Dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
+    """Compute dense depth for every photograph of a COLMAP model, and folders for splatting tools."""
     from omnidc.errors import ConfigError
     from omnidc.sensors.colmap import Filters, open_model
 
@@ -156,7 +156,7 @@ def lidar(
     original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
-    """Dense depth from LiDAR scans and photographs; points that nearer things hide are dropped."""
+    """Compute dense depth from LiDAR scans and photographs; points that nearer things hide are dropped."""
     from omnidc.errors import ConfigError
     from omnidc.frame import LazyFrames
     from omnidc.io.calibration import read_calibration
@@ -196,7 +196,7 @@ def radar(
     original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
-    """Dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
+    """Compute dense depth from a radar scan: each return is a patch as wide as its angle is uncertain."""
     from omnidc.errors import ConfigError
     from omnidc.frame import LazyFrames
     from omnidc.io.calibration import read_calibration
@@ -285,7 +285,7 @@ def bag(
     original_pixels: OriginalPixelsFlag = False,
     allow_empty: AllowEmpty = False,
 ) -> None:
-    """Dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
+    """Compute dense depth from a ROS bag: image + PointCloud2 (or depth image) + CameraInfo + tf_static."""
     from omnidc.errors import FileError
     from omnidc.io.calibration import read_calibration
     from omnidc.sensors.rosbag import BagOptions, bag_source

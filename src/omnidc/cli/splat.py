@@ -15,7 +15,7 @@ import typer
 from omnidc.cli.models import DeviceOption, RuntimeOption
 
 if TYPE_CHECKING:
-    from omnidc.splatting.trainer import Trainer
+    from omnidc.splatting.trainer import SplatTrainer
 
 SAVE_SECONDS = 60.0  # between checkpoints
 NAMED_DEPTH = ("linear", "sparse", "none")
@@ -77,7 +77,7 @@ def splat(
     from omnidc.splatting.reconstruction import load_reconstruction, supervise
     from omnidc.splatting.results import table, write_results
     from omnidc.splatting.start import dense_points
-    from omnidc.splatting.trainer import Trainer, TrainOptions
+    from omnidc.splatting.trainer import SplatTrainer, TrainOptions
     from omnidc.splatting.view import scene_extent
 
     options = TrainOptions(
@@ -133,7 +133,7 @@ def splat(
     extent = scene_extent(scene.cloud.points, [view.camera for view in training])
     target = "cuda" if backend.__module__.endswith("gsplat_backend") else "cpu"
     initial = from_points(cloud.points, cloud.colors, extent, sh_degree, rng, target)
-    trainer = Trainer(training, initial, backend, extent, options)
+    trainer = SplatTrainer(training, initial, backend, extent, options)
     checkpoint = output / "checkpoint.pt"
     if resume and checkpoint.is_file():
         trainer.load(checkpoint)
@@ -174,7 +174,7 @@ def _check_settings(path: Path, settings: dict[str, Any], resume: bool) -> None:
 
 
 def _source(depth: str, device: str, runtime: str) -> Any:
-    """The source of depth that an option names: a word, a folder, or a completer."""
+    """Return the source of depth that an option names: a word, a folder, or a completer."""
     from omnidc.errors import ConfigError
 
     if depth in NAMED_DEPTH:
@@ -214,7 +214,7 @@ def _advance(bar: Any) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[Event]:
-    """Ctrl-C and SIGTERM set the event, so that a step ends whole; a second Ctrl-C ends at once."""
+    """Let Ctrl-C and SIGTERM set the event, so that a step ends whole; a second Ctrl-C ends at once."""
     stopped = Event()
 
     def ask(number: int, frame: Any) -> None:
@@ -230,7 +230,7 @@ def _interruptible() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def _train(trainer: Trainer, checkpoint: Path) -> bool:
+def _train(trainer: SplatTrainer, checkpoint: Path) -> bool:
     """Train with a bar and checkpoints; False when it was interrupted."""
     from tqdm import tqdm
 

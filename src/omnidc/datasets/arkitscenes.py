@@ -32,7 +32,7 @@ SIZE = (480, 640)
 
 
 def open_frames(root: Path, *, split: str = "Validation", native: bool = False, sensor: bool = False) -> Frames:
-    """split: Validation or Training; native: keep the full size; sensor: the iPad's depth as sparse input."""
+    """Open the frames. split: Validation or Training; native: full size; sensor: the iPad's depth as sparse input."""
     choose("split", split, ("Validation", "Training"))
     places = ("", "depth/upsampling", "depth_upsampling", "upsampling", "ARKitScenes/depth/upsampling")
     folder = first_folder(root, [f"{place}/{split}".lstrip("/") for place in places], f"ARKitScenes's {split} videos")
@@ -47,7 +47,7 @@ def open_frames(root: Path, *, split: str = "Validation", native: bool = False, 
 
 
 def read_sky(path: Path) -> dict[str, str]:
-    """Video to sky direction: Up, Down, Left, Right or NA."""
+    """Return the sky direction of each video: Up, Down, Left, Right or NA."""
     with untrusted(path, "a table of sky directions"), path.open(encoding="utf-8-sig", newline="") as file:
         return {row["video_id"].strip(): row["sky_direction"].strip().capitalize() for row in csv.DictReader(file)}
 
@@ -84,7 +84,7 @@ def read_frame(root: Path, native: bool, sensor: bool, entry: tuple[Path, bool])
 
 
 def scatter(low: Depth, size: tuple[int, int]) -> Depth:
-    """A small depth map's samples at the pixels under their centers; 0 elsewhere."""
+    """Put the samples of a small depth map at the pixels under their centers; 0 elsewhere."""
     rows = ((np.arange(low.shape[0]) + 0.5) * (size[0] / low.shape[0])).astype(int)
     columns = ((np.arange(low.shape[1]) + 0.5) * (size[1] / low.shape[1])).astype(int)
     out = np.zeros(size, np.float32)

@@ -34,7 +34,7 @@ def open_frames(root: Path) -> Frames:
 
 
 def read_camera(path: Path) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(intrinsics [3, 3], pose [4, 4] camera to world) of an MVSNet camera file."""
+    """Read (intrinsics [3, 3], pose [4, 4] camera to world) from an MVSNet camera file."""
     lines = read_lines(path, "a camera file")
     with untrusted(path, "a camera file"):
         extrinsic, intrinsic = lines.index("extrinsic"), lines.index("intrinsic")

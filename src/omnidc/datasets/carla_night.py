@@ -23,7 +23,7 @@ from omnidc.frame import Frame
 
 
 def open_frames(root: Path, *, split: str = "test", list_file: str | Path | None = None, scale: float = 1.0) -> Frames:
-    """split: test, train (both need their list) or all; scale: stored steps per meter."""
+    """Open the frames. split: test, train (both need their list) or all; scale: stored steps per meter."""
     choose("split", split, ("test", "train", "all"))
     images = need_folder(root / "rgb", "CARLA-Night-DC's pictures")
     listed = Path(list_file) if list_file is not None else root / f"carla_{split}.txt"
@@ -40,10 +40,10 @@ def open_frames(root: Path, *, split: str = "test", list_file: str | Path | None
 def read_frame(root: Path, scale: float, name: str) -> Frame:
     image_path = root / "rgb" / name
     depth_name = name.removesuffix("_rgb.png") + "_depth.png"
-    sparse_path, truth_path = root / "sparse" / depth_name, root / "semi" / depth_name
+    sparse_path, gt_path = root / "sparse" / depth_name, root / "semi" / depth_name
     return Frame(
         read_image(image_path),
         sparse=valid(read_gray(sparse_path) / np.float32(scale)),
-        depth=valid(read_gray(truth_path) / np.float32(scale)),
+        depth=valid(read_gray(gt_path) / np.float32(scale)),
         name=name.removesuffix("_rgb.png"), source=str(image_path),
     )  # fmt: skip

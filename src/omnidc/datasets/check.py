@@ -17,7 +17,7 @@ Picture = npt.NDArray[np.uint8]
 
 
 def describe(frame: Frame) -> list[str]:
-    """Lines about one frame: size, camera, and the distribution of its depths."""
+    """Describe one frame in lines: size, camera, and the distribution of its depths."""
     lines = [f"frame      {frame.name or '(no name)'}, {frame.width}x{frame.height}, unit {frame.unit}"]
     if frame.intrinsics is not None:
         K = frame.intrinsics
@@ -31,7 +31,7 @@ def describe(frame: Frame) -> list[str]:
 
 
 def statistics(label: str, depth: npt.NDArray[np.float32] | None) -> str:
-    """Share of known pixels and the spread of their depths."""
+    """Return the share of known pixels and the spread of their depths."""
     if depth is None:
         return f"{label:<10} none in this dataset"
     known = depth[depth > 0]
@@ -45,7 +45,7 @@ def statistics(label: str, depth: npt.NDArray[np.float32] | None) -> str:
 
 
 def picture(frame: Frame) -> Picture:
-    """RGB | sparse | depth side by side, depths in one color scale (logarithmic, near = red), unknown = black."""
+    """Draw RGB | sparse | depth side by side, depths in one color scale (logarithmic, near = red), unknown = black."""
     known = [d[d > 0] for d in (frame.sparse, frame.depth) if d is not None]
     values = np.concatenate(known) if known else np.empty(0, np.float32)
     low, high = np.percentile(values, [2, 98]) if values.size else (1.0, 2.0)
@@ -61,7 +61,7 @@ def picture(frame: Frame) -> Picture:
 
 
 def color(depth: npt.NDArray[np.float32], low: float, high: float) -> Picture:
-    """Depth [H, W] as RGB; log scale between `low` and `high`."""
+    """Color depth [H, W] as RGB; log scale between `low` and `high`."""
     span = max(float(np.log(high / low)), 1e-6)
     share = np.log(np.maximum(depth, 1e-12) / low) / span
     index = np.clip(255 * (1 - share), 0, 255).astype(np.uint8)

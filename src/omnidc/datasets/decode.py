@@ -22,21 +22,21 @@ Depth = npt.NDArray[np.float32]
 
 
 def read_image(path: Path) -> npt.NDArray[np.uint8]:
-    """An RGB picture, uint8 [H, W, 3]. The orientation tag is ignored: depth maps follow the stored pixels."""
+    """Read an RGB picture, uint8 [H, W, 3]. The orientation tag is ignored: depth maps follow the stored pixels."""
     need_file(path, "an image")
     with open_picture(path, "an image") as picture:
         return np.asarray(picture.convert("RGB"))
 
 
 def image_size(path: Path) -> tuple[int, int]:
-    """(height, width) of a picture without decoding it."""
+    """Read (height, width) of a picture without decoding it."""
     need_file(path, "an image")
     with open_picture(path, "an image") as picture:
         return picture.height, picture.width
 
 
 def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
-    """A depth (or disparity) file by its suffix, divided by `per_unit` (256 for KITTI PNGs, 1000 for millimeters).
+    """Read a depth (or disparity) file by its suffix, divided by `per_unit` (256 for KITTI PNGs, 1000 for millimeters).
 
     The codecs are those of `omnidc.io.depth`; unlike its `read_depth`, nothing is guessed and values are left
     as they are (a dataset may use negative numbers for "unknown"; `valid` removes them).
@@ -55,7 +55,7 @@ def read_depth(path: Path, per_unit: float = 1.0) -> Depth:
 
 
 def read_gray(path: Path) -> Depth:
-    """A gray PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole meters."""
+    """Read a gray PNG of 8 or 16 bits as numbers; for datasets whose depth is in whole meters."""
     need_file(path, "a gray PNG")
     with open_picture(path, "a gray PNG") as picture:
         values = np.asarray(picture)
@@ -65,7 +65,7 @@ def read_gray(path: Path) -> Depth:
 
 
 def read_h5(path: Path, *keys: str) -> tuple[npt.NDArray[Any], ...]:
-    """The arrays called `keys` of an HDF5 file, as stored."""
+    """Read the arrays called `keys` of an HDF5 file, as stored."""
     need_file(path, "an HDF5 file")
     h5py = _package("h5py", "data", "Reading HDF5 files")
     with untrusted(path, "an HDF5 file"), h5py.File(path, "r") as file:
@@ -78,7 +78,7 @@ def read_h5(path: Path, *keys: str) -> tuple[npt.NDArray[Any], ...]:
 
 
 def read_raw(path: Path, height: int, width: int) -> Depth:
-    """Bare little-endian float32 values, row by row, without a header (ETH3D)."""
+    """Read bare little-endian float32 values, row by row, without a header (ETH3D)."""
     need_file(path, "a raw float32 depth map")
     if path.stat().st_size != 4 * height * width:
         raise FileError(
@@ -90,7 +90,7 @@ def read_raw(path: Path, height: int, width: int) -> Depth:
 
 
 def valid(depth: npt.NDArray[Any], low: float = 0.0, high: float = np.inf) -> Depth:
-    """`depth` with 0 wherever it is not finite or not strictly between `low` and `high`."""
+    """Return `depth` with 0 wherever it is not finite or not strictly between `low` and `high`."""
     depth = np.asarray(depth, dtype=np.float32)
     with np.errstate(invalid="ignore"):
         keep = np.isfinite(depth) & (depth > low) & (depth < high)
@@ -98,14 +98,14 @@ def valid(depth: npt.NDArray[Any], low: float = 0.0, high: float = np.inf) -> De
 
 
 def read_lines(path: Path, why: str) -> list[str]:
-    """The non-empty lines of a text file."""
+    """Read the non-empty lines of a text file."""
     need_file(path, why)
     with untrusted(path, "a text file"):
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def read_columns(path: Path, columns: int, why: str) -> list[list[str]]:
-    """A list file with at least `columns` words per line."""
+    """Read a list file with at least `columns` words per line."""
     rows = [line.split() for line in read_lines(path, why)]
     for number, row in enumerate(rows, start=1):
         if len(row) < columns:
@@ -114,14 +114,14 @@ def read_columns(path: Path, columns: int, why: str) -> list[list[str]]:
 
 
 def read_numbers(path: Path, why: str) -> npt.NDArray[np.float64]:
-    """All numbers of a small text file (a camera matrix), flat."""
+    """Read all numbers of a small text file (a camera matrix), flat."""
     text = " ".join(read_lines(path, why)).replace(",", " ")
     with untrusted(path, "a list of numbers"):
         return np.array([float(word) for word in text.split()])
 
 
 def camera(fx: float, fy: float, cx: float, cy: float) -> npt.NDArray[np.float64]:
-    """The 3x3 matrix of a pinhole camera."""
+    """Return the 3x3 matrix of a pinhole camera."""
     return np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
 
 

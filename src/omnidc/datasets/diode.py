@@ -31,7 +31,7 @@ EDGE = {"indoor": 0.05, "outdoor": 0.15}
 
 
 def open_frames(root: Path, *, part: str = "all", list_file: str | Path | None = None, native: bool = False) -> Frames:
-    """part: indoor, outdoor or all; list_file: image, depth and mask paths below ROOT; native: as stored."""
+    """Open frames. part: indoor, outdoor or all; list_file: image, depth, mask paths below ROOT; native: as stored."""
     choose("part", part, ("all", "indoor", "outdoor"))
     parts = ("indoor", "outdoor") if part == "all" else (part,)
     entries: list[tuple[Path, Path, Path, str]] = []
@@ -52,7 +52,7 @@ def open_frames(root: Path, *, part: str = "all", list_file: str | Path | None =
 
 
 def without_edges(depth: Depth, share: float) -> Depth:
-    """`depth` without pixels that differ from a 3x3 neighbor by more than `share` of themselves.
+    """Return `depth` without pixels that differ from a 3x3 neighbor by more than `share` of themselves.
 
     max |d - n| over the neighborhood is max(d_max - d, d - d_min), so two rank filters do it.
     """

@@ -27,7 +27,7 @@ WEATHERS = ("sunny", "cloudy", "foggy", "rainy")
 
 
 def open_frames(root: Path, *, weather: str = "all", size: str = "full") -> Frames:
-    """weather: sunny, cloudy, foggy, rainy or all; size: full or half."""
+    """Open the frames. weather: sunny, cloudy, foggy, rainy or all; size: full or half."""
     choose("weather", weather, ("all", *WEATHERS))
     choose("size", size, ("full", "half"))
     entries: list[tuple[str, Path, Path]] = []
@@ -48,7 +48,7 @@ def _folder(root: Path, name: str, weather: str) -> Path:
 
 
 def read_camera(path: Path) -> npt.NDArray[np.float64]:
-    """Intrinsics of the left camera (101) after rectification."""
+    """Read intrinsics of the left camera (101) after rectification."""
     for line in read_lines(path, "DrivingStereo's calibration"):
         key, _, values = line.partition(":")
         if key.strip() == "P_rect_101":

@@ -58,12 +58,12 @@ Entry = tuple[str, Path, Path]  # scene, photograph, depth
 
 
 def open_frames(root: Path, *, part: str = "all", list_file: str | Path | None = None, native: bool = False) -> Frames:
-    """part: all, indoor, outdoor (the release's test scenes), indoor-val or outdoor-val (its validation scenes)."""
+    """Open frames. part: all, indoor, outdoor (released test scenes), indoor-val or outdoor-val (for validation)."""
     return Frames(_entries(root, part, list_file), partial(read_frame, native))
 
 
 def open_sfm_frames(root: Path, *, part: str = "all", list_file: str | Path | None = None) -> Frames:
-    """The same photographs with COLMAP's points as sparse input."""
+    """Open the same photographs with COLMAP's points as sparse input."""
     entries = _entries(root, part, list_file)
     models = {scene: _folder(root, MODEL_PLACES, scene) for scene in {entry[0] for entry in entries}}
     return Frames(entries, partial(read_sfm_frame, models))
@@ -133,7 +133,7 @@ def read_sfm_frame(models: dict[str, Path], entry: Entry) -> Frame:
 
 
 def rasterize(pixels: np.ndarray, z: np.ndarray, top: int, left: int) -> Depth:
-    """Sparse depth of points at full-size pixels [N, 2]; later points overwrite earlier ones."""
+    """Rasterize sparse depth of points at full-size pixels [N, 2]; later points overwrite earlier ones."""
     column = np.floor((pixels[:, 0] - left) / FACTOR).astype(int)
     row = np.floor((pixels[:, 1] - top) / FACTOR).astype(int)
     inside = (row >= 0) & (row < SIZE[0]) & (column >= 0) & (column < SIZE[1])

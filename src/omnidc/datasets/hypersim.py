@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 def open_frames(root: Path, *, split: str = "all") -> Frames:
-    """split: "all", "train", "val" or "test" of the official list."""
+    """Open the frames. split: "all", "train", "val" or "test" of the official list."""
     choose("split", split, ("all", "train", "val", "test"))
     scenes = next((root / name for name in ("dataset", "scenes") if (root / name).is_dir()), root)
     lenses = read_lenses(need_file(root / CAMERAS, "Hypersim's table of cameras (ml-hypersim, contrib)"))
@@ -65,7 +65,7 @@ def open_frames(root: Path, *, split: str = "all") -> Frames:
 
 
 def read_lenses(path: Path) -> dict[str, tuple[float, float, float, float]]:
-    """Scene name to lens, for scenes with an ordinary camera."""
+    """Read the lens of each scene that has an ordinary camera."""
     lenses = {}
     with untrusted(path, "a table of cameras"), path.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
@@ -94,14 +94,14 @@ def _found(scenes: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def intrinsics(lens: tuple[float, float, float, float], height: int, width: int) -> npt.NDArray[np.float64]:
-    """Pinhole matrix with pixel centers at integers: X/Z = M00 u + M02 with u = (2x + 1)/W - 1; v points up."""
+    """Return the pinhole matrix with centers at integers: X/Z = M00 u + M02 with u = (2x + 1)/W - 1; v points up."""
     m00, m02, m11, m12 = lens
     fx, fy = width / (2 * m00), height / (2 * m11)
     return camera(fx, fy, width / 2 - fx * m02 - 0.5, height / 2 + fy * m12 - 0.5)
 
 
 def ray_to_z(distance: npt.NDArray[np.floating], K: npt.NDArray[np.float64]) -> Depth:
-    """z = distance / |K^-1 (x, y, 1)|."""
+    """Convert distance along the ray: z = distance / |K^-1 (x, y, 1)|."""
     height, width = distance.shape
     x = (np.arange(width) - K[0, 2]) / K[0, 0]
     y = (np.arange(height) - K[1, 2]) / K[1, 1]

@@ -28,7 +28,7 @@ from omnidc.io.untrusted import untrusted
 
 
 def open_frames(root: Path, *, masks: bool = False) -> Frames:
-    """masks: also drop invalid and transparent pixels (the release does not)."""
+    """Open the frames. masks: also drop invalid and transparent pixels (the release does not)."""
     names = read_lines(root / "imagelist.txt", "iBims-1's list of images")
     return Frames(need_entries(names, root, "gt_depth/corridor_01.mat"), partial(read_frame, root, masks))
 
@@ -72,6 +72,6 @@ def read_mat(path: Path) -> Answer:
 
 
 def _struct(array: Any) -> dict[str, Any]:
-    """The fields of a 1x1 MATLAB struct."""
+    """Return the fields of a 1x1 MATLAB struct."""
     record = array[0, 0]
     return {field: record[field] for field in array.dtype.names}

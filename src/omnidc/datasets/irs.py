@@ -26,7 +26,7 @@ MAX_DEPTH = 50.0
 
 
 def open_frames(root: Path, *, parts: str | tuple[str, ...] = ("home", "restaurant", "store")) -> Frames:
-    """parts: which of home, office, restaurant, store."""
+    """Open the frames. parts: which of home, office, restaurant, store."""
     parts = (parts,) if isinstance(parts, str) else tuple(parts)
     lists = first_folder(root, ("filelist", "file_list", "lists"), "IRS's lists (home_all.txt, ...)")
     entries: list[tuple[str, str]] = []
@@ -38,7 +38,7 @@ def open_frames(root: Path, *, parts: str | tuple[str, ...] = ("home", "restaura
 
 
 def find(root: Path, listed: str) -> Path:
-    """The file a list line means: as written, or with the leading zeros of its number removed."""
+    """Find the file a list line means: as written, or with the leading zeros of its number removed."""
     path = root / listed.removeprefix("./")
     stripped = path.with_name(re.sub(r"_0+(?=\d+\.)", "_", path.name))
     for candidate in (path, stripped):

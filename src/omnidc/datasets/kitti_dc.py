@@ -34,7 +34,7 @@ LINES = 64
 
 
 def open_frames(root: Path, *, lines: int = 64, split: str = "all", crop_top: int = 96) -> Frames:
-    """lines: 64, 32, 16 or 8; split: all, test or val; crop_top: rows cut away."""
+    """Open the frames. lines: 64, 32, 16 or 8; split: all, test or val; crop_top: rows cut away."""
     choose("lines", lines, (64, 32, 16, 8))
     choose("split", split, ("all", "test", "val"))
     if crop_top < 0:
@@ -50,7 +50,7 @@ def open_frames(root: Path, *, lines: int = 64, split: str = "all", crop_top: in
 
 
 def subsample_lines(sparse: Depth, K: npt.NDArray[np.float64], lines: int) -> Depth:
-    """Every (64 / lines)-th laser line of a projected 64-line scan.
+    """Keep every (64 / lines)-th laser line of a projected 64-line scan.
 
     The elevation asin(Y / |X|) of each point, between the lowest and the highest of the frame, is rounded to one of
     64 steps; steps divisible by 64 / lines stay.
@@ -71,7 +71,7 @@ def subsample_lines(sparse: Depth, K: npt.NDArray[np.float64], lines: int) -> De
 
 def read_frame(lines: int, crop_top: int, image_path: Path) -> Frame:
     folder = image_path.parents[1]
-    sparse_path, truth_path = (
+    sparse_path, gt_path = (
         folder / what / image_path.name.replace("_sync_image_", f"_sync_{what}_")
         for what in ("velodyne_raw", "groundtruth_depth")
     )
@@ -79,8 +79,8 @@ def read_frame(lines: int, crop_top: int, image_path: Path) -> Frame:
     with untrusted(camera_path, "a camera matrix"):
         K = crop_camera(read_numbers(camera_path, "a camera matrix").reshape(3, 3), crop_top, 0)
     sparse = valid(read_depth(sparse_path, 256.0))[crop_top:]
-    truth = valid(read_depth(truth_path, 256.0))[crop_top:]
+    gt_depth = valid(read_depth(gt_path, 256.0))[crop_top:]
     return Frame(
-        read_image(image_path)[crop_top:].copy(), sparse=subsample_lines(sparse, K, lines), depth=truth, intrinsics=K,
-        name=image_path.stem, source=str(image_path),
+        read_image(image_path)[crop_top:].copy(), sparse=subsample_lines(sparse, K, lines), depth=gt_depth,
+        intrinsics=K, name=image_path.stem, source=str(image_path),
     )  # fmt: skip

@@ -34,7 +34,7 @@ CAMERAS = ("image_02", "image_03")
 def open_frames(
     root: Path, *, split: str = "train", lines: int = 64, crop_top: int = 96, camera: str = "all"
 ) -> Frames:
-    """split: train or val; lines: 64, 32, 16 or 8; crop_top: rows cut away; camera: image_02, image_03 or all."""
+    """Open frames. split: train or val; lines: 64, 32, 16 or 8; crop_top: rows cut; camera: image_02, _03, all."""
     choose("split", split, ("train", "val"))
     choose("lines", lines, (64, 32, 16, 8))
     choose("camera", camera, ("all", *CAMERAS))
@@ -50,7 +50,7 @@ def open_frames(
 
 @cache
 def read_camera(path: Path, camera: str) -> npt.NDArray[np.float64]:
-    """Intrinsics of a rectified color camera: the left 3 × 3 of P_rect."""
+    """Read intrinsics of a rectified color camera: the left 3 × 3 of P_rect."""
     key = f"P_rect_{camera[-2:]}"
     for line in read_lines(need_file(path, "KITTI's camera calibration"), "KITTI's camera calibration"):
         name, _, values = line.partition(":")
@@ -64,14 +64,14 @@ def _first(paths: list[Path], what: str) -> Path:
     return need_file(next((path for path in paths if path.is_file()), paths[0]), what)
 
 
-def read_frame(folder: Path, lines: int, crop_top: int, truth_path: Path) -> Frame:
-    camera, drive = truth_path.parent.name, truth_path.parents[3].name
-    split, inside = folder.name, Path(drive) / "proj_depth" / "velodyne_raw" / camera / truth_path.name
+def read_frame(folder: Path, lines: int, crop_top: int, gt_path: Path) -> Frame:
+    camera, drive = gt_path.parent.name, gt_path.parents[3].name
+    split, inside = folder.name, Path(drive) / "proj_depth" / "velodyne_raw" / camera / gt_path.name
     above = [folder.parent, folder.parents[1]]
     sparse_path = _first(
         [folder / inside, *(place / "data_depth_velodyne" / split / inside for place in above)], "the laser's points"
     )
-    image_name = Path(drive[:10]) / drive / camera / "data" / truth_path.name
+    image_name = Path(drive[:10]) / drive / camera / "data" / gt_path.name
     image_path = _first([place / "kitti_raw" / image_name for place in above], "KITTI's photograph (raw data)")
     K = read_camera(image_path.parents[3] / "calib_cam_to_cam.txt", camera)
     image = read_image(image_path)
@@ -80,12 +80,12 @@ def read_frame(folder: Path, lines: int, crop_top: int, truth_path: Path) -> Fra
         raise FileError(f"{image_path} has {image.shape[0]}x{image.shape[1]} pixels: KITTI's photographs are larger.")
     window = np.s_[top + crop_top :, left : left + SIZE[1]]
     K = crop_camera(K, top + crop_top, left)
-    sparse, truth = (valid(read_depth(path, 256.0))[window].copy() for path in (sparse_path, truth_path))
+    sparse, gt_depth = (valid(read_depth(path, 256.0))[window].copy() for path in (sparse_path, gt_path))
     return Frame(
         image[window].copy(),
         sparse=subsample_lines(sparse, K, lines),
-        depth=truth,
+        depth=gt_depth,
         intrinsics=K,
-        name=f"{drive}/{camera}/{truth_path.stem}",
+        name=f"{drive}/{camera}/{gt_path.stem}",
         source=str(image_path),
     )

@@ -26,14 +26,14 @@ HALF, CROP = (240, 320), (228, 304)
 
 
 def open_train_frames(root: Path, *, native: bool = True) -> Frames:
-    """native: 640x480, as trainings crop themselves; False gives 304x228."""
+    """Open the frames. native: 640x480, as trainings crop themselves; False gives 304x228."""
     folder = first_folder(root, ("train", "nyudepthv2_h5/train"), "NYUv2's training scenes")
     entries = need_entries(sorted(folder.glob("*/*.h5")), folder, "bathroom_0001/00001.h5")
     return Frames(entries, partial(read_frame, folder, native))
 
 
 def open_frames(root: Path, *, native: bool = False) -> Frames:
-    """native: 640x480 instead of 304x228."""
+    """Open the frames. native: 640x480 instead of 304x228."""
     folder = next((root / f for f in ("val/official", "nyudepthv2_h5/val/official") if (root / f).is_dir()), root)
     return Frames(
         need_entries(sorted(folder.glob("*.h5")), folder, "val/official/00001.h5"), partial(read_frame, folder, native)

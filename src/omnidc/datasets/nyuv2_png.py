@@ -24,7 +24,7 @@ EIGEN = np.s_[45:471, 41:601]
 
 
 def open_frames(root: Path, *, list_file: str | Path | None = None, eigen: bool = True) -> Frames:
-    """list_file: another list of rgb and depth paths; eigen: truth only inside the Eigen crop."""
+    """Open the frames. list_file: another list of rgb and depth paths; eigen: truth only inside the Eigen crop."""
     listed = Path(list_file) if list_file is not None else root / "filename_list_test.txt"
     if list_file is not None or listed.is_file():
         rows = read_columns(listed, 2, "a list of rgb and depth paths")

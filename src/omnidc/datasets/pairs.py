@@ -36,7 +36,7 @@ def open_frames(
     sparse_dir: str | None = None,
     scale: float | None = None,
 ) -> Frames:
-    """image_dir, depth_dir, sparse_dir: folder names below ROOT; scale: stored steps per meter."""
+    """Open the frames. image_dir, depth_dir, sparse_dir: folder names below ROOT; scale: stored steps per meter."""
     scale = None if scale is None else positive("scale", scale)
     images = first_folder(root, [image_dir] if image_dir else ["image", "images", "rgb", "color"], "the pictures")
     depths = first_folder(root, [depth_dir] if depth_dir else ["depth", "depths", "gt", "groundtruth"], "depth maps")
@@ -56,7 +56,7 @@ def open_frames(
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
-    """Depth files by their path below `folder` without suffix."""
+    """Return the depth files by their path below `folder` without suffix."""
     if not folder.is_dir():
         return {}
     return {safe_name(path, folder): path for path in sorted(folder.rglob("*")) if path.suffix.lower() in CODECS}

@@ -30,7 +30,7 @@ class Dataset:
         return function
 
     def annotation(self, option: str) -> str:
-        """The type of an option, as written in the reader."""
+        """Return the type of an option, as written in the reader."""
         return str(inspect.signature(self.reader).parameters[option].annotation)
 
     @property
@@ -88,7 +88,7 @@ def _check_type(option: str, value: Any, annotation: str) -> None:
 
 
 def open_dataset(name: str, root: Path, **options: Any) -> Frames:
-    """The frames of dataset `name` found in the folder `root`. Options are those of the reader (see its module)."""
+    """Open the dataset `name` in the folder `root`. Options are those of the reader (see its module)."""
     if name not in DATASETS:
         raise ConfigError(f"There is no dataset {name!r}: choose one of {', '.join(DATASETS)}.")
     dataset = DATASETS[name]

@@ -14,7 +14,7 @@ Matrix = npt.NDArray[np.float64]
 
 
 def center(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, int]:
-    """(top, left) of a centered window of `size` in a picture of `shape`; halves round to even, as in the release."""
+    """Return (top, left) of a centered window of `size` in a picture of `shape`; halves round to even, as released."""
     height, width = shape[:2]
     if height < size[0] or width < size[1]:
         raise InputError(
@@ -25,24 +25,24 @@ def center(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, int]:
 
 
 def resize_image(image: Picture, size: tuple[int, int]) -> Picture:
-    """Bilinear with the area of the output pixel (Pillow's), to (height, width)."""
+    """Resize bilinearly with the area of the output pixel (Pillow's), to (height, width)."""
     if image.shape[:2] == size:
         return image
     return np.asarray(Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
 def resize_nearest(depth: Depth, size: tuple[int, int]) -> Depth:
-    """The value under each output pixel's center, so that no depth is invented at edges."""
+    """Resize to the value under each output pixel's center, so that no depth is invented at edges."""
     return np.asarray(Image.fromarray(depth).resize((size[1], size[0]), Image.Resampling.NEAREST))
 
 
 def resize_bilinear(depth: Depth, size: tuple[int, int]) -> Depth:
-    """Bilinear with the area of the output pixel (Pillow's). Mixes depths at edges: only NYU's protocol wants it."""
+    """Resize bilinearly (as Pillow, over the output pixel). It mixes depths at edges: only for NYU's protocol."""
     return np.asarray(Image.fromarray(depth).resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
 def block_mean(depth: Depth, factor: int) -> Depth:
-    """The mean of the valid pixels (> 0) of each `factor` x `factor` block; 0 where a block has none."""
+    """Return the mean of the valid pixels (> 0) of each `factor` x `factor` block; 0 where a block has none."""
     height, width = depth.shape[0] // factor, depth.shape[1] // factor
     blocks = depth[: height * factor, : width * factor].reshape(height, factor, width, factor)
     count = (blocks > 0).sum(axis=(1, 3))
@@ -51,7 +51,7 @@ def block_mean(depth: Depth, factor: int) -> Depth:
 
 
 def crop_camera(K: Matrix, top: int, left: int) -> Matrix:
-    """Intrinsics after `top` rows and `left` columns were cut away."""
+    """Return the intrinsics after `top` rows and `left` columns were cut away."""
     out = K.copy()
     out[0, 2] -= left
     out[1, 2] -= top
@@ -59,7 +59,7 @@ def crop_camera(K: Matrix, top: int, left: int) -> Matrix:
 
 
 def resize_camera(K: Matrix, old: tuple[int, int], new: tuple[int, int]) -> Matrix:
-    """Intrinsics after a resize from `old` to `new` (height, width), with pixel centers at integers."""
+    """Return the intrinsics after a resize from `old` to `new` (height, width), with pixel centers at integers."""
     sy, sx = new[0] / old[0], new[1] / old[1]
     out = K.copy()
     out[0] *= sx

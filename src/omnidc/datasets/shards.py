@@ -76,27 +76,27 @@ def _table(lo: float, hi: float) -> npt.NDArray[np.float32]:
 
 
 def decode_log_depth(codes: npt.NDArray[np.uint16], lo: float, hi: float) -> npt.NDArray[np.float32]:
-    """Depth [H, W] of 16-bit codes; 0 stays 0 = unknown."""
+    """Decode 16-bit codes to depth [H, W]; 0 stays 0 = unknown."""
     return _table(lo, hi)[codes]
 
 
 def encode_normals(
     normals: npt.NDArray[np.floating[Any]],  # [H, W, 3], camera axes, 0 = unknown
 ) -> npt.NDArray[np.uint16]:
-    """Codes [H, W, 3] of unit normals."""
+    """Encode unit normals as codes [H, W, 3]."""
     known = np.isfinite(normals).all(axis=2) & (np.abs(normals).max(axis=2) > 0)
     scaled = np.clip((np.nan_to_num(normals) + 1) / 2, 0, 1) * STEPS
     return np.where(known[..., None], 1 + np.rint(scaled), 0).astype(np.uint16)
 
 
 def decode_normals(codes: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """Unit normals [H, W, 3]; (0, 0, 0) = unknown."""
+    """Decode unit normals [H, W, 3]; (0, 0, 0) = unknown."""
     normals = 2 * (codes.astype(np.float32) - 1) / STEPS - 1
     return np.where(codes.max(axis=2, keepdims=True) > 0, normals, np.float32(0)).astype(np.float32)
 
 
 def scene_of(key: str) -> str:
-    """The scene that a key SCENE_VIEW belongs to; a key without underscore is a scene of its own."""
+    """Return the scene that a key SCENE_VIEW belongs to; a key without underscore is a scene of its own."""
     return key.rpartition("_")[0] or key
 
 
@@ -200,7 +200,7 @@ AUXILIARY = ("normal.png", "sky.png")
 
 
 def index_shard(path: Path) -> dict[str, dict[str, Span]]:
-    """Where each frame's members lie: key → suffix → (offset, size). A shard that was cut off is an error."""
+    """Return where each frame's members lie: key → suffix → (offset, size). A shard that was cut off is an error."""
     frames: dict[str, dict[str, Span]] = {}
     end = 0
     try:

@@ -1,4 +1,4 @@
-"""What all readers share: the lazy sequence of frames, and the small errors of looking for files."""
+"""Common parts of all readers: the lazy sequence of frames, and errors for missing files."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class Frames(Sequence[Frame]):
 
 
 def need_folder(path: Path, why: str) -> Path:
-    """`path` if it is a folder; otherwise one sentence that says what it should hold."""
+    """Return `path` if it is a folder; otherwise raise one sentence that says what it should hold."""
     if not path.is_dir():
         raise FileError(f"The folder {path} is missing: it should hold {why}.")
     return path
 
 
 def need_file(path: Path, why: str) -> Path:
-    """`path` if it is a file; otherwise one sentence that says what it should be."""
+    """Return `path` if it is a file; otherwise raise one sentence that says what it should be."""
     if not path.is_file():
         raise FileError(f"The file {path} is missing: it should be {why}.")
     return path
 
 
 def first_folder(root: Path, candidates: Iterable[str], why: str) -> Path:
-    """The first of `root/candidate` that is a folder ("" is `root` itself)."""
+    """Return the first of `root/candidate` that is a folder ("" is `root` itself)."""
     tried = [root / name for name in candidates]
     for path in tried:
         if path.is_dir():
@@ -58,28 +58,28 @@ def first_folder(root: Path, candidates: Iterable[str], why: str) -> Path:
 
 
 def need_entries(entries: Sequence[Any], root: Path, layout: str) -> Sequence[Any]:
-    """`entries` unless it is empty: an empty dataset is nearly always the wrong folder."""
+    """Return `entries` unless it is empty: an empty dataset is nearly always the wrong folder."""
     if not entries:
         raise FileError(f"No frames found in {root}: expected files like {layout}.")
     return entries
 
 
 def choose(option: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """`value` if it is one of `allowed`."""
+    """Return `value` if it is one of `allowed`."""
     if value not in allowed:
         raise ConfigError(f"{option}={value!r} is not possible: choose one of {', '.join(map(repr, allowed))}.")
     return value
 
 
 def positive(option: str, value: float) -> float:
-    """`value` if it is a finite number above 0."""
+    """Return `value` if it is a finite number above 0."""
     if not (math.isfinite(value) and value > 0):
         raise ConfigError(f"{option}={value!r} is not possible: it should be a number above 0.")
     return float(value)
 
 
 def nested(root: Path, folder: str, depth: int = 3) -> list[Path]:
-    """Every folder called `folder` at most `depth` levels below `root`, sorted.
+    """Find every folder called `folder` at most `depth` levels below `root`, sorted.
 
     Fixed levels instead of a recursive search: listing the picture folders themselves would take minutes.
     """
@@ -90,7 +90,7 @@ def nested(root: Path, folder: str, depth: int = 3) -> list[Path]:
 
 
 def safe_name(path: Path, root: Path) -> str:
-    """The name of a frame: its path below `root` without suffix."""
+    """Return the name of a frame: its path below `root` without suffix."""
     try:
         relative = path.relative_to(root)
     except ValueError:

@@ -36,7 +36,7 @@ def open_frames(root: Path) -> Frames:
 
 @cache
 def read_poses(path: Path) -> npt.NDArray[np.float64]:
-    """[N, 4, 4] camera to world, OpenCV camera axes."""
+    """Read [N, 4, 4] camera to world, OpenCV camera axes."""
     with untrusted(path, "a list of poses"):
         rows = np.loadtxt(path, ndmin=2)
         if rows.shape[1] != 7:

@@ -47,7 +47,7 @@ class ArrayUnpickler(pickle.Unpickler):
 
 
 def open_frames(root: Path, *, scale: float = 1.0) -> Frames:
-    """scale: factor on all depths."""
+    """Open the frames. scale: factor on all depths."""
     entries = sorted([*root.glob("*.npy"), *root.glob("*.npz")])
     return Frames(
         need_entries(entries, root, "000000.npy or 000000.npz"), partial(read_frame, positive("scale", scale))
@@ -61,15 +61,15 @@ def read_frame(scale: float, path: Path) -> Frame:
         if "rgb" not in data:
             raise ValueError("it has no array 'rgb'")
         image = np.ascontiguousarray(data["rgb"])
-        sparse, truth = (valid(data[key] * scale) if key in data else None for key in ("dep", "gt"))
+        sparse, gt_depth = (valid(data[key] * scale) if key in data else None for key in ("dep", "gt"))
     return Frame(
-        image, sparse=sparse, depth=truth, intrinsics=intrinsics(data.get("K"), path), name=path.stem,
+        image, sparse=sparse, depth=gt_depth, intrinsics=intrinsics(data.get("K"), path), name=path.stem,
         source=str(path),
     )  # fmt: skip
 
 
 def intrinsics(stored: npt.NDArray[Any] | None, path: Path) -> npt.NDArray[np.float64] | None:
-    """K of a frame: by folder name where the release says so, otherwise as stored."""
+    """Return K of a frame: by folder name where the release says so, otherwise as stored."""
     folder = path.parent.name
     if path.suffix == ".npy" and folder.startswith("ETH3D"):
         return camera(425.0, 425.0, 320.0, 240.0)
@@ -96,7 +96,7 @@ def _read_npy(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def unpickle_npy(file: BinaryIO) -> Any:
-    """The object in an .npy file of one pickled object, through `ArrayUnpickler`."""
+    """Read the object in an .npy file of one pickled object, through `ArrayUnpickler`."""
     version = np.lib.format.read_magic(file)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = header(file)
@@ -107,7 +107,7 @@ def unpickle_npy(file: BinaryIO) -> Any:
 
 
 def check_arrays(data: Any) -> dict[str, npt.NDArray[Any]]:
-    """`data` if it is a dict of names to plain numbers or arrays of numbers."""
+    """Return `data` if it is a dict of names to plain numbers or arrays of numbers."""
     if not isinstance(data, dict):
         raise ValueError(f"it holds a {type(data).__name__}, not a dict")
     arrays = {}

@@ -22,7 +22,7 @@ MAX_DEPTH = 250.0
 
 
 def open_frames(root: Path, *, pairs_file: str | Path | None = None) -> Frames:
-    """pairs_file: a list "rgb depth", for example the released training's."""
+    """Open the frames. pairs_file: a list "rgb depth", for example the released training's."""
     if pairs_file is not None:
         rows = read_columns(Path(pairs_file), 2, "a list of rgb and depth paths")
         entries = [(root / row[0], root / row[1]) for row in rows]

@@ -25,7 +25,7 @@ LISTS = ("image", "sparse_depth", "ground_truth", "intrinsics")
 
 
 def open_frames(root: Path, *, points: int = 1500, split: str = "test") -> Frames:
-    """points: density of the sparse input; split: test or train."""
+    """Open the frames. points: density of the sparse input; split: test or train."""
     choose("points", points, (1500, 500, 150))
     choose("split", split, ("test", "train"))
     folder = first_folder(root, (f"void_{points}", f"void_release/void_{points}"), f"VOID with {points} points")
@@ -37,16 +37,16 @@ def open_frames(root: Path, *, points: int = 1500, split: str = "test") -> Frame
 
 
 def locate(release: Path, listed: str) -> Path:
-    """A listed path below the release folder."""
+    """Return a listed path below the release folder."""
     _, found, rest = listed.rpartition("void_release/")
     return release / (rest if found else listed)
 
 
 def read_frame(release: Path, entry: tuple[str, str, str, str]) -> Frame:
-    image, sparse, truth, intrinsics = (locate(release, listed) for listed in entry)
+    image, sparse, gt, intrinsics = (locate(release, listed) for listed in entry)
     with untrusted(intrinsics, "a camera matrix"):
         K = read_numbers(intrinsics, "a camera matrix").reshape(3, 3)
     return Frame(
-        read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(truth, 256.0)), intrinsics=K,
+        read_image(image), sparse=valid(read_depth(sparse, 256.0)), depth=valid(read_depth(gt, 256.0)), intrinsics=K,
         name=f"{image.parents[1].name}/{image.stem}", source=str(image),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from omnidc.frame import Frame
 
 
 def open_frames(root: Path, *, split: str = "test", interpolated: bool = False, crop: bool = True) -> Frames:
-    """split: test, val, train or full; interpolated: dense laser truth; crop: the authors' rows only."""
+    """Open frames. split: test, val, train or full; interpolated: dense laser truth; crop: the authors' rows only."""
     choose("split", split, ("test", "val", "train", "full"))
     folder = root / "data" if (root / "data").is_dir() else root
     names = read_lines(folder / f"{split}.txt", "ZJU-4DRadarCam's list of frames")
@@ -34,12 +34,12 @@ def open_frames(root: Path, *, split: str = "test", interpolated: bool = False, 
 def read_frame(folder: Path, interpolated: bool, crop: bool, name: str) -> Frame:
     image_path = folder / "image" / f"{name}.png"
     radar_path = folder / "radar_png" / f"{name}.png"
-    truth_path = folder / ("gt_interp" if interpolated else "gt") / f"{name}.png"
+    gt_path = folder / ("gt_interp" if interpolated else "gt") / f"{name}.png"
     image = read_image(image_path)
-    radar, truth = valid(read_depth(radar_path, 256.0)), valid(read_depth(truth_path, 256.0))
+    radar, gt_depth = valid(read_depth(radar_path, 256.0)), valid(read_depth(gt_path, 256.0))
     height = image.shape[0]
     rows = slice(height // 3, height // 4 * 3) if crop else slice(None)
     return Frame(
-        image[rows].copy(), sparse=radar[rows].copy(), depth=truth[rows].copy(), name=name,
+        image[rows].copy(), sparse=radar[rows].copy(), depth=gt_depth[rows].copy(), name=name,
         source=str(image_path),
     )  # fmt: skip

@@ -110,7 +110,7 @@ def _inputs(
     first: int,
     last: int,
 ) -> dict[str, Array]:
-    """Inputs of the graph for rows first … last − 1."""
+    """Return the inputs of the graph for rows first … last − 1."""
     low, high, resampled = first, last, None
     if size != sparse.shape:
         above, below, down = _between(first, last, size[0], sparse.shape[0])
@@ -134,7 +134,7 @@ def _inputs(
 def _between(
     first: int, last: int, length: int, whole: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatMap]:
-    """For pixels first … last − 1 of `whole`: the two pixels of `length` around each, and the part of the second."""
+    """Return for pixels first … last − 1 of `whole` the two pixels of `length` around it, the part of the second."""
     place = ((np.arange(first, last) + 0.5) * (length / whole) - 0.5).clip(0, length - 1)
     near = np.floor(place).astype(np.int64)
     return near, np.minimum(near + 1, length - 1), (place - near).astype(np.float32)
@@ -147,7 +147,7 @@ def _nearest(
     first: int,
     last: int,
 ) -> FloatMap:  # [1, 2, last − first, W]
-    """The value of the pixel into which each pixel's center falls."""
+    """Return the value of the pixel into which each pixel's center falls."""
     if size == shape:
         return maps[:, :, first:last, : size[1]]
     row, column = _cells(size[0], shape[0])[first:last], _cells(size[1], shape[1])
@@ -155,7 +155,7 @@ def _nearest(
 
 
 def _cells(length: int, whole: int) -> npt.NDArray[np.int64]:
-    """Of each of `whole` pixels, the pixel of `length` into which its center falls; float32, as in torch."""
+    """Return, for each of `whole` pixels, the pixel of `length` into which its center falls; float32, as in torch."""
     place = (np.arange(whole, dtype=np.float32) + np.float32(0.5)) * np.float32(length / whole)
     return np.minimum(place.astype(np.int64), length - 1)
 
@@ -164,7 +164,7 @@ def shrink_image(
     image: npt.NDArray[np.uint8],  # [H, W, 3]
     size: tuple[int, int],  # h, w, at most H, W
 ) -> FloatMap:  # [3, h, w] in [0, 1]
-    """Means of colors, as `F.interpolate` with mode "area" gives them."""
+    """Return means of colors, as `F.interpolate` with mode "area" gives them."""
     values = image.astype(np.float32)
     for axis, length in enumerate(size):
         values = _window_means(values, axis, length)
@@ -172,7 +172,7 @@ def shrink_image(
 
 
 def _window_means(values: FloatMap, axis: int, length: int) -> FloatMap:
-    """Means over windows ⌊i n / length⌋ … ⌈(i + 1) n / length⌉ − 1 of the n values along an axis."""
+    """Return the means over windows ⌊i n / length⌋ … ⌈(i + 1) n / length⌉ − 1 of the n values along an axis."""
     whole = values.shape[axis]
     if whole == length:
         return values

@@ -60,7 +60,7 @@ def share_weights(
 
 
 def _places(weights: Path) -> dict[str, tuple[int, int]]:
-    """First byte and end of each larger tensor of floats, 32 or 16 bits, of a safetensors file."""
+    """Return the first byte and end of each larger tensor of floats, 32 or 16 bits, of a safetensors file."""
     with weights.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))

@@ -25,9 +25,14 @@ class _FixedCompact(CompactNetwork):
         return self.solved
 
     def _solve(
-        self, gradients: tuple[Tensor, ...], mean: Tensor, total: Tensor, weights: tuple[Tensor, ...], start: Tensor
+        self,
+        gradients: tuple[Tensor, ...],
+        mean: Tensor,
+        total: Tensor,
+        weights: tuple[Tensor, ...],
+        warm_start: Tensor,
     ) -> tuple[Tensor, SolveInfo]:
-        self.problem = prepare(gradients, mean, self.log_alpha.exp() * total, weights, start, self.config.levels)
+        self.problem = prepare(gradients, mean, self.log_alpha.exp() * total, weights, warm_start, self.config.levels)
         x, residual = self.problem.result(run_iterations(self.problem, self.iterations))
         done = torch.ones_like(residual)
         return x, SolveInfo(self.iterations * done, residual[None], done > 0, done > 0)

@@ -47,7 +47,7 @@ TO_BLOCKS: Kernel = [[_one_hot(3, 3, 2 - row, 2 - column) for row, column in _BL
 
 
 def from_left(x: Tensor) -> Tensor:
-    """x[i − 1] along the last axis, 0 at the border."""
+    """Return x[i − 1] along the last axis, 0 at the border."""
     return F.pad(x, (1, -1))
 
 
@@ -56,27 +56,27 @@ def from_above(x: Tensor) -> Tensor:
 
 
 def gradient(x: Tensor) -> Tensor:  # [B, 1, h, w] → [B, 2, h, w]
-    """∇ x; column 0 of x and row 0 of y have no meaning, and no weight."""
+    """Return ∇ x; column 0 of x and row 0 of y have no meaning, and no weight."""
     return F.conv2d(F.pad(x, (1, 0, 1, 0)), x.new_tensor(GRADIENT))
 
 
 def divergence(flow: Tensor) -> Tensor:  # [B, 2, h, w], 0 in column 0 of x and row 0 of y → [B, 1, h, w]
-    """∇ᵀ f."""
+    """Return ∇ᵀ f."""
     return F.conv2d(F.pad(flow, (0, 1, 0, 1)), flow.new_tensor(DIVERGENCE))
 
 
 def degree(edges: Tensor) -> Tensor:
-    """Sum of the weights of each cell's edges."""
+    """Return the sum of the weights of each cell's edges."""
     return F.conv2d(F.pad(edges, (0, 1, 0, 1)), edges.new_tensor(DEGREE))
 
 
 def spread(x: Tensor) -> Tensor:
-    """P₁ᵀ: each cell's value over its four pixels."""
+    """Apply P₁ᵀ: spread each cell's value over its four pixels."""
     return F.conv_transpose2d(x, x.new_tensor(SPREAD), stride=2)
 
 
 def spread_sum(maps: Sequence[Tensor]) -> Tensor:
-    """Σ_r P_rᵀ m_r."""
+    """Return Σ_r P_rᵀ m_r."""
     total = maps[-1]
     for one in maps[-2::-1]:
         total = spread(total) + one
@@ -84,7 +84,7 @@ def spread_sum(maps: Sequence[Tensor]) -> Tensor:
 
 
 def apply(data_weight: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
-    """A x = a x + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r x."""
+    """Return A x = a x + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r x."""
     pooled = [x]
     for _ in edges[1:]:
         pooled.append(F.avg_pool2d(pooled[-1], 2))
@@ -92,7 +92,7 @@ def apply(data_weight: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
 
 
 def _smoother(data_weight: Tensor, edges: Sequence[Tensor]) -> Tensor:
-    """Inverse of `omnidc.integrate.multigrid.smoother_diagonal`."""
+    """Return the inverse of `omnidc.integrate.multigrid.smoother_diagonal`."""
     diagonal = (data_weight + degree(edges[0])) / JACOBI_DAMPING
     if len(edges) > 1:
         diagonal = diagonal + 2 * spread(spread_sum([degree(w) for w in edges[1:]]))
@@ -112,7 +112,7 @@ class Grid:
     weights: Tensor | None
 
     def apply(self, x: Tensor) -> Tensor:
-        """A x."""
+        """Return A x."""
         return apply(self.data_weight, self.edges, x)
 
     def tensors(self) -> list[Tensor]:
@@ -120,7 +120,7 @@ class Grid:
 
 
 def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
-    """The grid, and data weights and edges of the one of half its size; height and width are even."""
+    """Return the grid, and data weights and edges of the one of half its size; height and width are even."""
     wx, wy = edges[0][:, :1], edges[0][:, 1:]
     wx_after, wy_after = F.pad(wx, (-1, 1)), F.pad(wy, (0, 0, -1, 1))
     strength = torch.maximum(wx + wx_after, wy + wy_after) + data_weight
@@ -138,7 +138,7 @@ def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tenso
 
 
 def _neighbor_share(before: Tensor, after: Tensor, strength: Tensor, axis: int) -> Tensor:
-    """Share of the neighboring block in a pixel's interpolation; see `omnidc.integrate.transfer`."""
+    """Return the share of the neighboring block in a pixel's interpolation; see `omnidc.integrate.transfer`."""
     even = torch.arange(strength.shape[axis], device=strength.device) % 2 == 0
     cross = torch.where(even if axis == -1 else even[:, None], before, after)
     return (0.5 * cross / strength.clamp_min(TINY)).clamp_max(MAX_SHARE)
@@ -174,7 +174,7 @@ class FixedMultigrid:
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], levels: int, resolutions: int) -> FixedMultigrid:
-        """Inverse of `tensors`; each coarsening takes one of the resolutions away, down to one."""
+        """Make the inverse of `tensors`; each coarsening takes one of the resolutions away, down to one."""
         rest = list(tensors)
         grids = []
         for level in range(levels + 1):
@@ -209,7 +209,7 @@ def iterate(
     multigrid: FixedMultigrid,
     floating: Tensor,  # [B, 1, 1, 1], 1 = the image has no measurements, 0 = it has
 ) -> Iterate:
-    """One iteration."""
+    """Make one iteration."""
     z = project(multigrid(last.r), floating)
     rz = _dot(last.r, z)
     p = z + rz / last.rz.clamp_min(TINY) * last.p
@@ -219,7 +219,7 @@ def iterate(
 
 
 def project(r: Tensor, floating: Tensor) -> Tensor:
-    """Without measurements the solution has zero mean."""
+    """Subtract the mean where there are no measurements: the solution has zero mean there."""
     return r - floating * r.mean((2, 3), keepdim=True)
 
 
@@ -237,7 +237,7 @@ class Problem:
     floating: Tensor  # [B, 1, 1, 1]
 
     def result(self, last: Iterate) -> tuple[Tensor, Tensor]:
-        """Log depth [B, 1, h, w] and the relative residual [B]."""
+        """Return log depth [B, 1, h, w] and the relative residual [B]."""
         relative = (_dot(last.r, last.r) / _dot(self.b, self.b).clamp_min(TINY)).sqrt()
         return project(last.x, self.floating), relative.flatten()
 

@@ -31,7 +31,7 @@ def simplify(model: Any) -> Any:
 
 
 def graphs(graph: Any) -> Iterator[Any]:
-    """The graph and those of its loops."""
+    """Yield the graph and those of its loops."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -176,7 +176,7 @@ def make_optional(model: Any, outputs: Sequence[str], flag: str) -> None:
 
 
 def _needed(graph: Any, outputs: Sequence[str]) -> set[str]:
-    """All values that `outputs` depend on, and they themselves; loops read values of the graph, too."""
+    """Return all values that `outputs` depend on, and they themselves; loops read values of the graph, too."""
     makers = {name: node for node in graph.node for name in node.output}
     found: set[str] = set()
     open_names = list(outputs)

@@ -202,12 +202,12 @@ class Timing:
         return len(self.seconds["complete"])
 
     def rate(self, last: int | None = None) -> float:
-        """Frames per second over the last frames; None = all."""
+        """Return the frames per second over the last frames; None = all."""
         intervals = self.intervals[-last:] if last else self.intervals
         return len(intervals) / max(sum(intervals), 1e-9)
 
     def latency(self, last: int | None = None) -> float:
-        """Mean seconds from a frame that was read to its output."""
+        """Return the mean seconds from a frame that was read to its output."""
         parts = [self.seconds[stage][-last:] if last else self.seconds[stage] for stage in ("complete", "output")]
         return sum(map(sum, parts)) / max(len(parts[0]), 1)
 
@@ -323,7 +323,7 @@ class PageOutput:
 
 
 def default_workers(completer: Completer) -> int:
-    """One for each core where onnxruntime runs on the CPU; torch and GPUs use several cores for one frame."""
+    """Return one for each core where onnxruntime runs on the CPU; torch and GPUs use several cores for one frame."""
     session = getattr(completer, "session", None)
     if session is None or session.get_providers()[0] != "CPUExecutionProvider":
         return 1

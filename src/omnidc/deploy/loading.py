@@ -24,7 +24,7 @@ def default_model() -> str:
 
 
 def _uses_gpu(device: str) -> bool:
-    """True where torch would run on a GPU; torch, slow to import, is asked only where a driver is installed."""
+    """Return True where torch would run on a GPU; torch, slow to import, is asked only where a driver is installed."""
     if find_spec("torch") is None:
         return False
     if device != "auto":
@@ -101,7 +101,7 @@ def complete(
     runtime: Runtime = "auto",
     **options: Any,
 ) -> Any:
-    """One line: load the model (once per process) and complete. Options as for `DepthCompleter.complete`."""
+    """Load a model (once per process) and complete one view; options as for `DepthCompleter.complete`."""
     key = (str(model), device, runtime)
     if key not in _LOADED:
         _LOADED[key] = load(model, device, runtime)

@@ -56,7 +56,7 @@ class Step(nn.Module):
 
 
 def run_iterations(problem: Problem, iterations: int) -> Iterate:
-    """All iterations; traced as a placeholder."""
+    """Run all iterations; traced as a placeholder."""
     grids = problem.multigrid.grids
     shared = [problem.floating, *problem.multigrid.tensors()]
     count = (iterations, len(grids) - 1, len(grids[0].edges))
@@ -130,7 +130,7 @@ def insert_loop(model: Any, step: Any) -> None:
 
 
 def _renamed(graph: Any, outer: dict[str, str]) -> Any:
-    """A copy of `graph` whose names are its own, but for values of the outer graph."""
+    """Copy `graph` with names of its own, but for values of the outer graph."""
     import onnx
 
     copy = onnx.GraphProto()

@@ -161,13 +161,13 @@ def _check(model: Any, network: nn.Module, index: int, examples: Sequence[tuple[
 
 
 def _multiple(sides: Sequence[int], divisor: int) -> tuple[int, int]:
-    """Height and width, rounded up to multiples."""
+    """Round height and width up to multiples."""
     height, width = (side + -side % divisor for side in sides)
     return height, width
 
 
 def _example(batch: int, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Images with measurements, from a fixed seed."""
+    """Make images with measurements, from a fixed seed."""
     random = torch.Generator().manual_seed(0)
     image = torch.rand(batch, 3, height, width, generator=random)
     measured = torch.rand(batch, 1, height, width, generator=random) < 0.02

@@ -51,7 +51,7 @@ class CompletionActor:
         return {"name": batch["name"], "result": result}
 
     def _complete(self, name: str) -> Any:
-        """A frame with its completion; a sentence where it failed; None where it has no measurements."""
+        """Return a frame with its completion; a sentence where it failed; None where it has no measurements."""
         try:
             frame = self.source[name]
             if not self.allow_empty and not frame.measurements().any():

@@ -85,7 +85,7 @@ def _export(module: RefineExport, is_resampled: bool) -> bytes:
 def _example(
     channels: int, batch: int, cells: Sequence[int], band: Sequence[int], is_resampled: bool
 ) -> tuple[Tensor, ...]:
-    """Inputs of a band, from a fixed seed."""
+    """Make inputs of a band, from a fixed seed."""
     random = torch.Generator().manual_seed(0)
 
     def rand(count: int, height: int, width: int) -> Tensor:

@@ -124,7 +124,7 @@ def url_source(images: str, sparse: str, intrinsics: Any = None, **reading: Any)
 
 
 def shard_source(urls: Sequence[str], intrinsics: Any = None, **reading: Any) -> LazyFrames:
-    """Frames of WebDataset shards: of each key an image and a depth file."""
+    """Open frames of WebDataset shards: of each key an image and a depth file."""
     loaders: dict[str, Callable[[], Frame]] = {}
     for url in urls:
         folder, _, name = url.rpartition("/")
@@ -260,7 +260,7 @@ def frame_files(frame: Frame, completion: Completion, write: WriteOptions) -> di
 
 
 def _by_stem(files: dict[str, str], suffixes: Sequence[str]) -> dict[str, str]:
-    """Names below a folder by their stems, "left/0001" for "left/0001.jpg"."""
+    """Return the names below a folder by their stems, "left/0001" for "left/0001.jpg"."""
     chosen: dict[str, str] = {}
     for name in sorted(files):
         path = PurePosixPath(name)

@@ -109,7 +109,7 @@ class OnnxCompleter(BaseCompleter):
         sparse: FloatMap,  # [h, w]
         flags: dict[str, npt.NDArray[np.bool_]],
     ) -> list[FloatMap]:
-        """Outputs of the padded image."""
+        """Compute the outputs of the padded image."""
         height, width = sparse.shape
         divisor = self.info.size_divisor
         # Two cells at least: exporters take sizes of one cell for a constant.
@@ -135,7 +135,7 @@ class OnnxCompleter(BaseCompleter):
         return Completion.from_maps(frame, run(frame, size, options), options, self.name)
 
     def _run_compact(self, frame: Frame, size: tuple[int, int], options: CompleteOptions) -> Maps:
-        """Stages 1 to 3 at the working size, stage 4 in bands at the size of the frame."""
+        """Run stages 1 to 3 at the working size, stage 4 in bands at the size of the frame."""
         assert self.info.halo is not None
         sparse = frame.measurements()
         image, points = shrink_image(frame.image, size), shrink_sparse(sparse, size)
@@ -170,7 +170,7 @@ class OnnxCompleter(BaseCompleter):
         )
 
     def _run_enlarged(self, frame: Frame, size: tuple[int, int], options: CompleteOptions) -> Maps:
-        """All of a model without a stage 4 of its own at the working size; its maps are enlarged."""
+        """Run a model without a stage 4 of its own at the working size and enlarge its maps."""
         sparse = frame.measurements()
         image, points = frame.image, sparse
         if size != sparse.shape:
@@ -191,7 +191,7 @@ class OnnxCompleter(BaseCompleter):
         )
 
     def _working_size(self, frame: Frame, max_long_side: int | None) -> tuple[int, int]:
-        """Height and width at which the model runs; never larger than the frame."""
+        """Return the height and width at which the model runs; never larger than the frame."""
         height, width = working_size(frame.height, frame.width, max_long_side or self.info.max_side)
         if self.fixed_size is None:
             return height, width
@@ -225,7 +225,7 @@ def _confidence(
     sparse: FloatMap,  # [H, W]
     size: tuple[int, int],  # h, w
 ) -> FloatMap:
-    """Confidence of each measurement, [H, W]; NaN where there is none, 1 where the model gives no confidence."""
+    """Return the confidence of each measurement, [H, W]; NaN where there is none, 1 where the model gives none."""
     rows, columns = np.nonzero(sparse > 0)
     result = np.full(sparse.shape, np.nan, np.float32)
     if confidence is None:
@@ -238,13 +238,13 @@ def _confidence(
 
 
 def _threads_of_environment() -> int:
-    """OMP_NUM_THREADS, as for torch; 0 = one thread for each core."""
+    """Return OMP_NUM_THREADS, as for torch; 0 = one thread for each core."""
     word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return int(word) if word.isdecimal() else 0
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str]:
-    """Execution providers for a device name; the CPU takes what the others lack."""
+    """Return the execution providers for a device name; the CPU takes what the others lack."""
     if device == "auto":
         device = "cuda" if PROVIDERS["cuda"] in available else "cpu"
     wanted = PROVIDERS.get(device.split(":")[0])

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`torch.chunk` of a length that `chunks` divides: one Split. The exporter writes slices with computed bounds."""
+    """Compute `torch.chunk` of a length that `chunks` divides: one Split. The exporter would write slices."""
     length = int(x.shape[dim])
     if length % chunks:
         raise ValueError(f"{chunks} chunks of a length of {length} have no short form.")
@@ -20,13 +20,13 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """`torch.softmax`, written out: onnxruntime's is four times slower over any but the last axis."""
+    """Compute `torch.softmax`, written out: onnxruntime's is four times slower over any but the last axis."""
     powers = (x - x.amax(dim, keepdim=True)).exp()
     return powers / powers.sum(dim, keepdim=True)
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """`torch.sigmoid`, written out: onnxruntime's has an absolute error of 1e-8 or more and ends at -18.
+    """Compute `torch.sigmoid`, written out: onnxruntime's has an absolute error of 1e-8 or more and ends at -18.
 
     Weights of measurements are compared with 1e-6, so that they need relative precision far below 1.
     """
@@ -34,17 +34,17 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def lerp(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
-    """`torch.lerp` in three nodes instead of eight."""
+    """Compute `torch.lerp` in three nodes instead of eight."""
     return start + weight * (end - start)
 
 
 def baddbmm(add: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """`torch.baddbmm` without factors of 1; a matrix that was expanded over the batch is taken once."""
+    """Compute `torch.baddbmm` without factors of 1; a matrix that was expanded over the batch is taken once."""
     return (left[0] if left.stride(0) == 0 else left) @ right + add
 
 
 def _places(like: Tensor, channels: int, side: int) -> Tensor:  # [channels · side², 1, side, side]
-    """Kernels that select each pixel of a block."""
+    """Return the kernels that select each pixel of a block."""
     pixels = [
         [[float(place == row * side + x) for x in range(side)] for row in range(side)] for place in range(side**2)
     ]
@@ -52,19 +52,19 @@ def _places(like: Tensor, channels: int, side: int) -> Tensor:  # [channels · s
 
 
 def pixel_shuffle(x: Tensor, side: int) -> Tensor:
-    """`F.pixel_shuffle` as a transposed convolution: onnxruntime's DepthToSpace takes three times as long."""
+    """Compute `F.pixel_shuffle` as a transposed convolution: onnxruntime's DepthToSpace takes three times as long."""
     channels = int(x.shape[1]) // side**2
     return F.conv_transpose2d(x, _places(x, channels, side), stride=side, groups=channels)
 
 
 def pixel_unshuffle(x: Tensor, side: int) -> Tensor:
-    """`F.pixel_unshuffle` as one convolution instead of four nodes."""
+    """Compute `F.pixel_unshuffle` as one convolution instead of four nodes."""
     channels = int(x.shape[1])
     return F.conv2d(x, _places(x, channels, side), stride=side, groups=channels)
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """`x[index]` without the slices that take a whole axis: each would be a copy.
+    """Return `x[index]` without the slices that take a whole axis: each would be a copy.
 
     That is decided at the traced size, so that a crop which does nothing there would be lost: trace at a size that no
     padding leaves as it is.

@@ -16,7 +16,7 @@ from omnidc.diagnose.camera import CAMERA, RAY, check_camera, check_ray
 from omnidc.diagnose.edges import contours, depth_edges_between
 from omnidc.diagnose.folds import FOLDS, MIN_POINTS, block_folds
 from omnidc.diagnose.holdout import Comparison, HiddenPoints, Score, compare, measure
-from omnidc.diagnose.mixing import Coverage, Mixture, cross_fitted, fit_coverage, fit_mixture
+from omnidc.diagnose.mixing import Coverage, GapMixture, cross_fitted, fit_coverage, fit_mixture
 from omnidc.diagnose.orientation import MIRRORED, SWAPPED, check_mirrored, check_swapped
 from omnidc.diagnose.points import OUTLIERS, RETURNS, SKY, check_outliers, check_returns, check_scan_returns, check_sky
 from omnidc.diagnose.scale import SCALE, UNIT, check_scale, check_unit
@@ -61,7 +61,7 @@ class Errors:
 
     points: HiddenPoints
     comparison: Comparison
-    mixture: Mixture
+    mixture: GapMixture
     mixed: Score  # cross-fitted
     coverage: Coverage | None
 

@@ -22,7 +22,7 @@ LEVELS = (0.5, 0.9, 0.95)  # of the coverage table
 
 
 @dataclass(frozen=True)
-class Mixture:
+class GapMixture:
     """Weight of the network by gap size; linear interpolation has the rest. Between the gaps: linear in log gap."""
 
     gap: Values  # [K], pixels, ascending
@@ -48,7 +48,7 @@ class Coverage:
     factor: float  # the uncertainty is multiplied by it
 
 
-def fit_mixture(points: HiddenPoints) -> Mixture:
+def fit_mixture(points: HiddenPoints) -> GapMixture:
     """Choose for each gap size the weight with the least mean |log error| at the hidden points.
 
     A gap size with fewer than `MIN_BIN` points is joined with the next larger ones, the last with the one before.
@@ -65,7 +65,7 @@ def fit_mixture(points: HiddenPoints) -> Mixture:
         groups[-1] += rest
     parts = [points.take(np.isin(size, group)) for group in groups]
     gaps = [float(np.exp(np.log(np.maximum(part.gap, 0.5)).mean())) for part in parts]
-    return Mixture(np.array(gaps), np.array([_best_weight(part) for part in parts]))
+    return GapMixture(np.array(gaps), np.array([_best_weight(part) for part in parts]))
 
 
 def cross_fitted(points: HiddenPoints) -> Score:
@@ -116,8 +116,8 @@ def best(completion: Completion, points: HiddenPoints) -> Completion:
 
 
 def _best_weight(points: HiddenPoints) -> float:
-    truth, network, line = np.log(points.measured), np.log(points.network), np.log(points.linear)
-    errors = [float(np.abs(w * network + (1 - w) * line - truth).mean()) for w in CANDIDATES]
+    measured, network, line = np.log(points.measured), np.log(points.network), np.log(points.linear)
+    errors = [float(np.abs(w * network + (1 - w) * line - measured).mean()) for w in CANDIDATES]
     return float(CANDIDATES[int(np.argmin(errors))])
 
 

@@ -23,7 +23,7 @@ ALIASES: Mapping[str, str] = {
 
 
 def find_table(name: str) -> str:
-    """The paper's number of a table that may be called by its alias."""
+    """Return the paper's number of a table, also by its alias."""
     return ALIASES.get(name, name)
 
 

@@ -14,7 +14,7 @@ INTERVAL = 0.002  # seconds between two samples
 
 
 def resident() -> int:
-    """Bytes of this process in memory; Linux only."""
+    """Return the bytes of this process in memory; Linux only."""
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

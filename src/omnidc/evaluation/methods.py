@@ -27,7 +27,7 @@ from omnidc.pipeline.prior import find_callable, fuse, fuse_completion
 
 
 def find_method(name: str, untiled: bool = False) -> Method:
-    """The method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`.
+    """Find the method of that name; an unknown name is tried as a model or a checkpoint with `omnidc.load`.
 
     untiled: such a model runs the whole image at its own size, however large.
     """
@@ -62,7 +62,7 @@ def find_method(name: str, untiled: bool = False) -> Method:
 
 
 def aligned(mono: Callable[[Image], Any], space: Space = "depth", robust: bool = False) -> Method:
-    """A method from a monocular one: `mono(image)` gives a relative map [H, W], depth or disparity."""
+    """Make a method from a monocular one: `mono(image)` gives a relative map [H, W], depth or disparity."""
 
     def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
         return align(np.asarray(mono(image)), sparse, space, robust)
@@ -71,7 +71,7 @@ def aligned(mono: Callable[[Image], Any], space: Space = "depth", robust: bool =
 
 
 def fused(mono: Callable[[Image], Any], completion: Method | None) -> Method:
-    """The points and a monocular map in one integration; with a completion method, its result takes part as well."""
+    """Make a method that integrates the points and a monocular map, and the result of a completion method if given."""
 
     def method(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Any:
         prior = np.asarray(mono(image))
@@ -104,7 +104,7 @@ def _own_method(name: str) -> Method:
 
 
 def _is_model(name: str) -> bool:
-    """Whether a name may be that of a model: bundled, or on the hub."""
+    """Return whether a name may be that of a model: bundled, or on the hub."""
     return name.startswith("hf://") or ("/" not in name and "\\" not in name and not Path(name).suffix)
 
 
@@ -122,15 +122,15 @@ def fingerprint(source: str | Method) -> str:
 
 
 def run_method(method: Method, sample: Sample) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating] | None]:
-    """Depth and, when the method gives one, uncertainty; both [H, W] of the sample's size."""
+    """Return depth and, when the method gives one, uncertainty; both [H, W] of the sample's size."""
     result = method(sample.image, sample.sparse, sample.intrinsics)
     depth = np.asarray(getattr(result, "depth", result))
     uncertainty = getattr(result, "uncertainty", None)
     scale = None if uncertainty is None else np.asarray(uncertainty)
     for label, array in (("depth", depth), ("uncertainty", scale)):
-        if array is not None and array.shape != sample.truth.shape:
+        if array is not None and array.shape != sample.gt_depth.shape:
             raise InputError(
                 f"The method returned {label} of shape {list(array.shape)} for an image of "
-                f"{sample.truth.shape[0]}x{sample.truth.shape[1]}; it must be [H, W]."
+                f"{sample.gt_depth.shape[0]}x{sample.gt_depth.shape[1]}; it must be [H, W]."
             )
     return depth, scale

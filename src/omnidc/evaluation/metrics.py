@@ -11,8 +11,11 @@ All functions take arrays [H, W] in one unit and return plain floats; a score th
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,8 @@ from omnidc.geometry.surface import EDGE_RATIO, depth_edges
 
 Array = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 DELTAS: Mapping[str, float] = {
     "delta_1": 1.25,
@@ -72,33 +77,47 @@ OLD_NAMES: Mapping[str, str] = {
     **{f"d{int(100 * limit)}": f"delta_{limit:.2f}" for limit in (1.02, 1.05, 1.10)},
 }
 
-TRUTH_FLOOR = 1e-4
+GT_FLOOR = 1e-4
 EDGE_BAND = 5.0  # pixels
 EDGE_MIN_DENSITY = 0.2  # share of known pixels; edges of a sparser truth cannot be located
 BOUNDARY_RATIOS = np.linspace(1.05, 1.25, 10)  # depth ratios of neighbors that form a boundary, as in Depth Pro
 TINY = 1e-12  # keeps 0 / 0 at 0
 
 
-def known_pixels(truth: Array, mask: Mask | None = None) -> Mask:
-    """Pixels that can be scored: the truth is known and finite there, and `mask` (when given) holds."""
-    known = (truth > TRUTH_FLOOR) & np.isfinite(truth)
+def _accept_truth(function: Callable[P, T]) -> Callable[P, T]:
+    """Let the keyword `truth`, which 0.1 had for `gt_depth`, work for one release."""
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> T:
+        if "truth" in keywords:
+            warnings.warn("truth is now gt_depth", DeprecationWarning, stacklevel=2)
+            keywords["gt_depth"] = keywords.pop("truth")
+        return function(*arguments, **keywords)
+
+    return call
+
+
+def known_pixels(gt_depth: Array, mask: Mask | None = None) -> Mask:
+    """Return the pixels to score: the ground truth is known and finite there, and `mask` (when given) holds."""
+    known = (gt_depth > GT_FLOOR) & np.isfinite(gt_depth)
     return known if mask is None else known & mask
 
 
+@_accept_truth
 def depth_metrics(
     prediction: Array,  # [H, W]
-    truth: Array,  # [H, W], 0 = unknown
+    gt_depth: Array,  # [H, W], 0 = unknown
     mask: Mask | None = None,  # [H, W], pixels to score; None = all with a truth
     *,
     released: bool = False,
 ) -> dict[str, float]:
-    """RMSE, MAE, REL, iRMSE, iMAE, δ scores, RMSE / median(truth), and the share of unusable predictions.
+    """Return RMSE, MAE, REL, iRMSE, iMAE, δ scores, RMSE / median(gt_depth), and the share of unusable predictions.
 
     The inverse scores are per unit of depth (1/m, not 1/km), and a prediction ≤ 1e-4 has inverse 0 as in the release.
     """
     tiny = 1e-8 if released else 0.0
-    known = known_pixels(truth, mask)
-    g = truth[known].astype(np.float64)
+    known = known_pixels(gt_depth, mask)
+    g = gt_depth[known].astype(np.float64)
     p = np.asarray(prediction, np.float64)[known]
     if g.size == 0:
         names = ("rmse", "mae", "irmse", "imae", "rel", *DELTAS, "rmse_median", "invalid_fraction")
@@ -129,47 +148,47 @@ def depth_metrics(
 
 
 def edge_band(
-    truth: Array,  # [H, W], 0 = unknown
+    gt_depth: Array,  # [H, W], 0 = unknown
     ratio: float = EDGE_RATIO,
     width: float = EDGE_BAND,
 ) -> Mask:
-    """Known pixels within `width` pixels of a depth edge.
+    """Return the known pixels within `width` pixels of a depth edge.
 
     An edge lies between two 4-neighbors whose depths differ by more than `ratio`. Unknown pixels take the depth of
     the nearest known one first, so that an edge whose two sides are parted by a stereo shadow is found as well.
     The band is empty when less than `EDGE_MIN_DENSITY` of the truth is known.
     """
-    known = known_pixels(truth)
+    known = known_pixels(gt_depth)
     if known.mean() < EDGE_MIN_DENSITY:
         return np.zeros_like(known)
     rows, columns = distance_transform_edt(~known, return_distances=False, return_indices=True)
-    edge = depth_edges(truth[rows, columns].astype(np.float64), ratio)
+    edge = depth_edges(gt_depth[rows, columns].astype(np.float64), ratio)
     if not edge.any():
         return edge
     return known & (distance_transform_edt(~edge) <= width)
 
 
-def edge_rel(prediction: Array, truth: Array, mask: Mask | None = None, band: Mask | None = None) -> float:
-    """REL over the pixels within 5 px of a depth edge of the truth; `band` when it is known already."""
+def edge_rel(prediction: Array, gt_depth: Array, mask: Mask | None = None, band: Mask | None = None) -> float:
+    """Return REL over the pixels within 5 px of a depth edge of the ground truth; `band` when it is known already."""
     if band is None:
-        band = edge_band(truth)
-    return depth_metrics(prediction, truth, band if mask is None else band & mask)["rel"]
+        band = edge_band(gt_depth)
+    return depth_metrics(prediction, gt_depth, band if mask is None else band & mask)["rel"]
 
 
-def boundary_f1(prediction: Array, truth: Array, mask: Mask | None = None) -> float:
-    """Scale-invariant boundary F1 of Depth Pro (Bochkovskii et al. 2024; apple/ml-depth-pro at 9efe5c1), in [0, 1].
+def boundary_f1(prediction: Array, gt_depth: Array, mask: Mask | None = None) -> float:
+    """Return the scale-invariant boundary F1 of Depth Pro (Bochkovskii et al. 2024; apple/ml-depth-pro at 9efe5c1).
 
     A boundary at ratio t lies between neighbors i, j where d_j / d_i > t. Precision and recall are means over the four
     directions, a direction without a boundary counting 0; F1 is averaged over `BOUNDARY_RATIOS` with weights
     proportional to t. Unlike the published code, only pairs with a known truth on both sides count, an unusable
     prediction forms no boundary, and a truth without a boundary, or too sparse to have one, gives NaN instead of 0.
     """
-    known = known_pixels(truth, mask)
+    known = known_pixels(gt_depth, mask)
     if known.mean() < EDGE_MIN_DENSITY:
         return math.nan
     p = np.asarray(prediction, np.float64)
     log_prediction = np.log(np.where(np.isfinite(p) & (p > 0), p, np.nan))
-    predicted, true = (_log_steps(log, known) for log in (log_prediction, np.log(np.where(known, truth, 1.0))))
+    predicted, true = (_log_steps(log, known) for log in (log_prediction, np.log(np.where(known, gt_depth, 1.0))))
     limits = np.log(BOUNDARY_RATIOS)
     if not any((step > limits[0]).any() for step in true):
         return math.nan
@@ -184,7 +203,7 @@ def boundary_f1(prediction: Array, truth: Array, mask: Mask | None = None) -> fl
 
 
 def _log_steps(log_depth: Array, known: Mask) -> list[Array]:
-    """ln d_j − ln d_i over the pairs of known neighbors, one array [N] for each of the four directions."""
+    """Return ln d_j − ln d_i over the pairs of known neighbors, one array [N] for each of the four directions."""
     steps = []
     for axis in (0, 1):
         pair = np.delete(known, 0, axis) & np.delete(known, -1, axis)
@@ -198,31 +217,31 @@ def rel_at_input(
     sparse: Array,  # [H, W], 0 = no measurement
     outlier_mask: Mask | None = None,  # [H, W], measurements known to be wrong: left out
 ) -> float:
-    """Mean |prediction − measurement| / measurement over the measured pixels; 0 where points are kept exactly."""
+    """Return the mean |prediction − measurement| / measurement at measured pixels; 0 where points are kept exactly."""
     measured = sparse > 0 if outlier_mask is None else (sparse > 0) & ~outlier_mask
     return depth_metrics(prediction, sparse, measured)["rel"]
 
 
 def laplace_quantile(percent: float) -> float:
-    """q with P(|e| ≤ q·b) = percent/100 for a Laplace error e of scale b: q = −ln(1 − percent/100)."""
+    """Return q with P(|e| ≤ q·b) = percent/100 for a Laplace error e of scale b: q = −ln(1 − percent/100)."""
     return -math.log1p(-percent / 100)
 
 
 def calibration(
     prediction: Array,  # [H, W]
     scale: Array,  # [H, W] > 0, Laplace scale b, unit of the depth
-    truth: Array,  # [H, W], 0 = unknown
+    gt_depth: Array,  # [H, W], 0 = unknown
     mask: Mask | None = None,
 ) -> dict[str, float]:
-    """Share of pixels whose error lies inside the 50, 80 and 95 % Laplace intervals, and AUSE (`sparsification`).
+    """Return the shares of pixels inside the 50, 80 and 95 % Laplace intervals, and AUSE (`sparsification`).
 
     Calibrated means coverage_50 = 0.5 and so on. A pixel without a finite prediction and scale lies in no interval.
     """
-    known = known_pixels(truth, mask)
+    known = known_pixels(gt_depth, mask)
     names = [f"coverage_{percent}" for percent in INTERVALS]
     if not known.any():
         return dict.fromkeys([*names, "ause"], math.nan)
-    error = np.abs(np.asarray(prediction, np.float64)[known] - truth[known])
+    error = np.abs(np.asarray(prediction, np.float64)[known] - gt_depth[known])
     b = np.asarray(scale, np.float64)[known]
     usable = np.isfinite(error) & np.isfinite(b)
     scores = {
@@ -238,7 +257,7 @@ def sparsification(
     uncertainty: Array,  # [N]
     steps: int = 20,
 ) -> tuple[Array, Array, float]:
-    """Mean error of what is left after dropping the most uncertain share k/steps of the pixels, k = 0 … steps − 1.
+    """Return the mean error after dropping the most uncertain share k/steps of the pixels, k = 0 … steps − 1.
 
     Returns that curve, the oracle's (pixels dropped by their true error) and the area between the two (AUSE); both
     curves are divided by the mean error of all pixels, so 0 is a perfect ranking and a random one is about the area
@@ -258,7 +277,7 @@ def sparsification(
 
 
 def mean_scores(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Plain mean of every score over the images that have it (so RMSE is averaged per image, as in the paper)."""
+    """Average every score over the images that have it (so RMSE is averaged per image, as in the paper)."""
     values: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.items():

@@ -46,7 +46,7 @@ class Part:
     paper_frames: int | None = None  # as many as the paper has; None = not stated
 
     def folder(self, root: Path) -> Path | None:
-        """Where the part lies, the released test set first; None when it is not there."""
+        """Return where the part lies, the released test set first; None when it is not there."""
         names = [name for name in (self.released, self.dataset) if name is not None]
         return next((root / name for name in names if (root / name).is_dir()), None)
 
@@ -63,7 +63,7 @@ class Part:
         return frames
 
     def chosen(self, available: int) -> Sequence[int]:
-        """Indices of the frames that are scored: all, or `limit` drawn once and for all."""
+        """Return the indices of the frames that are scored: all, or `limit` drawn once and for all."""
         if self.limit is None or available <= self.limit:
             return range(available)
         drawn = np.random.default_rng(DRAW_SEED).choice(available, self.limit, replace=False)
@@ -85,12 +85,12 @@ class Part:
         if np.isfinite(self.farthest):
             scored = known_pixels(frame.depth) & (frame.depth <= self.farthest)
         factor = np.float32(self.factor)
-        sparse, truth = factor * sparse, factor * frame.depth
-        return Sample(frame.image, sparse, truth, frame.intrinsics, scored, outlier_mask, group=self.group)
+        sparse, gt_depth = factor * sparse, factor * frame.depth
+        return Sample(frame.image, sparse, gt_depth, frame.intrinsics, scored, outlier_mask, group=self.group)
 
 
 def parts_frames(parts: Sequence[Part], root: Path, only: str) -> Sequence[FrameRef]:
-    """The frames of all parts that `root` has; a part's frames are called "group/name"."""
+    """List the frames of all parts that `root` has; a part's frames are called "group/name"."""
     found: list[FrameRef] = []
     for part in parts:
         folder = part.folder(root)
@@ -125,7 +125,7 @@ class PaperTable(EvaluationProtocol):
 
 
 def table(name: str, title: str, rules: str, scores: tuple[str, ...], parts: Sequence[Part], **more: Any) -> PaperTable:
-    """A protocol over parts; its patterns and groups are theirs, in order."""
+    """Make a protocol over parts; its patterns and groups are theirs, in order."""
 
     def missing(root: Path) -> list[str]:
         absent = (part.released or part.dataset for part in parts if part.folder(root) is None)
@@ -171,7 +171,7 @@ SFM_FRAMES = {"indoor": 193, "outdoor": 197}
 
 
 def eth3d_sfm(place: str) -> Part:
-    """ETH3D's test scenes with COLMAP's points; `place` is indoor or outdoor."""
+    """Make the part of ETH3D's test scenes with COLMAP's points; `place` is indoor or outdoor."""
     return Part(
         f"ETH3D-SfM/{place}", f"ETH3D-SfM {place}", f"ETH3D_SfM_{place.title()}_test", "eth3d-sfm", {"part": place},
         paper_frames=SFM_FRAMES[place],
@@ -233,7 +233,7 @@ INDOOR = tuple(group for group in VIRTUAL_SETS if group not in OUTDOOR)
 
 
 def virtual(group: str, pattern: str, name: str | None = None) -> Part:
-    """A synthetic pattern on one set; `name` is the table's name of it where that is not the pattern."""
+    """Make the part of a synthetic pattern on one set; `name` is the table's name of it if not the pattern."""
     one = VIRTUAL_SETS[group]
     suffix, grammar = VIRTUAL[pattern]
     return Part(

@@ -33,10 +33,10 @@ def colorize(
 
 
 def strip(sample: Sample, prediction: npt.NDArray[np.floating]) -> Rgb:
-    """The five panels side by side. Depths share one color scale: log depth between the truth's 2nd and 98th
+    """Draw the five panels side by side. Depths share one color scale: log depth between the truth's 2nd and 98th
     percentile (near is red); errors are relative, 0 to 25 %."""
-    known = known_pixels(sample.truth)
-    reference = sample.truth[known] if known.any() else sample.sparse[sample.sparse > 0]
+    known = known_pixels(sample.gt_depth)
+    reference = sample.gt_depth[known] if known.any() else sample.sparse[sample.sparse > 0]
     low, high = np.log(np.percentile(reference, [2, 98]).astype(np.float64))
 
     def colorize_depth(depth: npt.NDArray[np.floating], shown: npt.NDArray[np.bool_]) -> Rgb:
@@ -44,18 +44,18 @@ def strip(sample: Sample, prediction: npt.NDArray[np.floating]) -> Rgb:
         log_depth = np.log(np.where(usable, depth, 1.0).astype(np.float64))
         return colorize((high - log_depth) / max(high - low, 1e-6), usable, cv2.COLORMAP_TURBO)
 
-    height, width = sample.truth.shape
+    height, width = sample.gt_depth.shape
     scale = PANEL_WIDTH / width
     # A point of one pixel would vanish in the reduced panel.
     size = max(1, round(2 / scale))
     points = grey_dilation(sample.sparse, size=(size, size)) if (sample.sparse > 0).mean() < 0.1 else sample.sparse
-    error = np.abs(prediction - sample.truth) / np.where(known, sample.truth, 1.0) / ERROR_FULL
+    error = np.abs(prediction - sample.gt_depth) / np.where(known, sample.gt_depth, 1.0) / ERROR_FULL
     scored = known if sample.scored is None else known & sample.scored
     panels = (
         sample.image,
         colorize_depth(points, points > 0),
         colorize_depth(np.asarray(prediction), np.ones_like(known)),
-        colorize_depth(sample.truth, known),
+        colorize_depth(sample.gt_depth, known),
         colorize(error, scored, cv2.COLORMAP_INFERNO),
     )
     size_out = (PANEL_WIDTH, max(1, round(height * scale)))

@@ -27,7 +27,7 @@ class Published:
     method: str
     values: Mapping[str, Mapping[str, float]]
     source: Citation
-    in_domain: frozenset[str] = frozenset()  # patterns whose data set the method was trained on
+    in_domain: frozenset[str] = frozenset()  # patterns whose dataset the method was trained on
     notes: tuple[str, ...] = ()
     reference: bool = False  # what a run of the released model should reproduce; else a baseline
 
@@ -36,7 +36,7 @@ class Published:
         return f"{self.method}, {self.source.short}"
 
     def has(self, score: str) -> bool:
-        """Whether any pattern has this score."""
+        """Return whether any pattern has this score."""
         return any(score in values for values in self.values.values())
 
 

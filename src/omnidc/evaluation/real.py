@@ -76,7 +76,7 @@ PATTERNS: Mapping[str, str | None] = {
 
 
 def group_of(name: str, pattern: str = "") -> str:
-    """The group a row is counted in: by the beginning of the frame's name, or the sensor's own."""
+    """Return the group a row is counted in: by the beginning of the frame's name, or the sensor's own."""
     if pattern == "sensor":
         return SENSOR_GROUP
     return next((group for group, beginnings in GROUPS.items() if name.startswith(beginnings)), "other")
@@ -124,7 +124,7 @@ def read_photograph(path: Path, long_side: int = LONG_SIDE) -> Photograph:
 
 
 def _finite(depth: npt.NDArray[np.generic]) -> Depth:
-    """Depth as float32; NaN and infinity become 0 = unknown."""
+    """Convert depth to float32; NaN and infinity become 0 = unknown."""
     return np.nan_to_num(depth.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
 
 
@@ -144,7 +144,7 @@ def _check_shapes(
 
 
 def draw(scene: Photograph, name: str, pattern: str, band: Mask | None = None) -> Sample | None:
-    """The sparse input of one pattern, the same at every call; None where the pattern does not apply."""
+    """Draw the sparse input of one pattern, the same at every call; None where the pattern does not apply."""
     known = scene.depth > 0
     scored, outlier_mask = known, None
     grammar = PATTERNS[pattern]
@@ -167,7 +167,7 @@ def draw(scene: Photograph, name: str, pattern: str, band: Mask | None = None) -
 
 
 def real_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
-    """The photographs under `root` whose name contains `only`, in the order of their names."""
+    """List the photographs under `root` whose name contains `only`, in the order of their names."""
 
     def reference(path: Path) -> FrameRef:
         def open_() -> Callable[[str], Sample | None]:
@@ -204,7 +204,7 @@ SCALE_PATTERN = "random-0.7%"
 
 
 def scaled_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
-    """The photographs with `SCALE_PATTERN`, its points and the truth multiplied by each of `SCALES`."""
+    """List the photographs with `SCALE_PATTERN`, its points and the truth multiplied by each of `SCALES`."""
 
     def reference(frame: FrameRef) -> FrameRef:
         def open_() -> Callable[[str], Sample | None]:
@@ -214,7 +214,7 @@ def scaled_frames(root: Path, only: str = "") -> Sequence[FrameRef]:
                 if sample is None:
                     return None
                 factor = np.float32(SCALES[pattern])
-                return replace(sample, sparse=sample.sparse * factor, truth=sample.truth * factor)
+                return replace(sample, sparse=sample.sparse * factor, gt_depth=sample.gt_depth * factor)
 
             return scaled
 

@@ -46,12 +46,12 @@ def label(score: str) -> str:
 
 
 def table_rows(results: Results) -> list[str | None]:
-    """The patterns, and None for the mean over all of them where that says anything."""
+    """Return the patterns, and None for the mean over all of them where that says anything."""
     return [*results.patterns, None] if results.protocol.total else list(results.patterns)
 
 
 def method_tables(results: Results) -> list[Table]:
-    """One table per method: patterns down, scores across."""
+    """Make one table per method: patterns down, scores across."""
     tables = []
     for method in results.methods:
         everything = results.mean(method)
@@ -66,7 +66,7 @@ def method_tables(results: Results) -> list[Table]:
 
 
 def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> list[Table]:
-    """One table per score: patterns down; our methods, then what the authors of the released model published.
+    """Make one table per score: patterns down; our methods, then what the authors of the released model published.
 
     A single method is followed by its difference from each of them: near 0 means that it is reproduced.
     """
@@ -95,7 +95,7 @@ def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> 
 
 
 def published_tables(protocol: str, published: Sequence[Published], scores: Sequence[str] | None = None) -> list[Table]:
-    """One table per score: published methods down, patterns across; † = trained on the data of that column."""
+    """Make one table per score: published methods down, patterns across; † = trained on the data of that column."""
     found = dict.fromkeys(score for p in published for values in p.values.values() for score in values)
     tables = []
     for score in scores or found:
@@ -114,7 +114,7 @@ def _published_cell(published: Published, pattern: str, score: str) -> str:
 
 
 def difference(ours: float | None, theirs: float | None, score: str) -> str:
-    """Ours minus theirs with its sign; — where one of them is missing."""
+    """Return ours minus theirs with its sign; — where one of them is missing."""
     if ours is None or theirs is None or math.isnan(ours):
         return EMPTY
     text = number(abs(ours - theirs), score)
@@ -122,7 +122,7 @@ def difference(ours: float | None, theirs: float | None, score: str) -> str:
 
 
 def group_tables(results: Results) -> list[Table]:
-    """REL and RMSE, one table each: groups of frames down, methods across."""
+    """Make one table each of REL and RMSE: groups of frames down, methods across."""
     found = (score for score in GROUP_SCORES if any(score in row.scores for row in results.rows))
     return [_group_table(results, score) for score in found]
 
@@ -137,7 +137,7 @@ def _group_table(results: Results, score: str) -> Table:
 
 
 def tables(results: Results) -> list[Table]:
-    """The tables of a report: every score of one method, or methods side by side; then groups and published rows."""
+    """Make the tables of a report: every score of one method, or methods side by side; groups; published rows."""
     if len(results.methods) == 1 and not results.protocol.published:
         found = method_tables(results)
     else:
@@ -167,17 +167,17 @@ def to_markdown(table: Table) -> str:
 
 
 def notes(results: Results) -> str:
-    """The protocol's rules, and where published numbers come from."""
+    """Return the protocol's rules, and where published numbers come from."""
     return f"{results.protocol.title}. {results.protocol.rules}{published_notes(results.protocol.published)}"
 
 
 def published_notes(published: Sequence[Published]) -> str:
-    """Sources of published numbers, the paper's rules for its baselines, and notes on single cells."""
+    """Return the sources of published numbers, the paper's rules for its baselines, and notes on single cells."""
     if not published:
         return ""
     sources = dict.fromkeys(f"{p.source.short} = {p.source.text}" for p in published)
     remarks = [f"{p.method}, {note}" for p in published for note in p.notes]
-    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that data set."]
+    parts = [f" Published numbers: {'; '.join(sources)}; † = trained on that dataset."]
     if any(p.source is PAPER for p in published):
         parts.append(BASELINE_RULES)
     if remarks:
@@ -186,7 +186,7 @@ def published_notes(published: Sequence[Published]) -> str:
 
 
 def write_csv(results: Results, path: Path) -> None:
-    """Every row with all its scores; a score that a row does not have is an empty cell."""
+    """Write every row with all its scores; a score that a row does not have is an empty cell."""
     scores = [score for score in LABELS if any(score in row.scores for row in results.rows)]
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -198,7 +198,7 @@ def write_csv(results: Results, path: Path) -> None:
 
 
 def write_json(results: Results, path: Path) -> None:
-    """The means that tables show, by method and pattern, with the rules they were computed by; a line for each."""
+    """Write the means that tables show, by method and pattern, with the rules of the protocol; a line for each."""
 
     def rounded(scores: dict[str, float]) -> dict[str, float]:
         return {name: float(f"{value:.6g}") for name, value in scores.items() if name in LABELS}
@@ -253,7 +253,7 @@ figure { margin: 0 0 1em } img { width: 100%; max-width: 1280px; display: block 
 
 
 def write_html(results: Results, path: Path, pictures: int | None = 3) -> None:
-    """One page with all tables and, per pattern and method, the pictures of the `pictures` worst rows (None = all)."""
+    """Write a page of all tables and, per pattern and method, pictures of the `pictures` worst rows (None = all)."""
     escape = html.escape
     parts = [f"<h1>{escape(results.protocol.title)}</h1><p>{escape(notes(results))}</p>"]
     for table in tables(results):

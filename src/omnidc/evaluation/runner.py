@@ -82,11 +82,11 @@ class Results:
         ]
 
     def count(self, score: str, method: str | None = None, pattern: str | None = None, group: str | None = None) -> int:
-        """How many of the selected rows have that score."""
+        """Count the selected rows that have that score."""
         return sum(not math.isnan(row.scores.get(score, math.nan)) for row in self.select(method, pattern, group))
 
     def mean(self, method: str, pattern: str | None = None, group: str | None = None) -> dict[str, float]:
-        """Mean scores of a method (over one pattern, one group, or all), averaged as the protocol says."""
+        """Average scores of a method (over one pattern, one group, or all) as the protocol says."""
         rows = self.select(method, pattern, group)
         if not self.protocol.by_group:
             return mean_scores(row.scores for row in rows)
@@ -188,7 +188,7 @@ def evaluate(
 
 
 def _sampler(frame: FrameRef) -> Callable[[str], Sample | None]:
-    """The frame's drawer, which reads the frame at the first call and keeps the last sample for the next method."""
+    """Return the frame's drawer: it reads the frame at the first call and keeps the last sample for the next method."""
     opened = functools.cache(frame.open)
     return functools.lru_cache(maxsize=1)(lambda pattern: opened()(pattern))
 
@@ -198,17 +198,17 @@ def _method(source: str | Method, untiled: bool) -> Method:
 
 
 def _score(row: Row, method: Method, sample: Sample, picture: Path | None, released: bool, memory: bool) -> Row:
-    """`row` with the scores of `method` on `sample`; its picture is written on the way."""
+    """Return `row` with the scores of `method` on `sample`, and write its picture."""
     with PeakMemory() if memory else nullcontext() as peak:
         wall, cpu = time.perf_counter(), time.process_time()
         depth, scale = run_method(method, sample)
         seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
-    scores = depth_metrics(depth, sample.truth, sample.scored, released=released)
-    scores["edge_rel"] = edge_rel(depth, sample.truth, sample.scored, sample.band)
-    scores["boundary_f1"] = boundary_f1(depth, sample.truth, sample.scored)
+    scores = depth_metrics(depth, sample.gt_depth, sample.scored, released=released)
+    scores["edge_rel"] = edge_rel(depth, sample.gt_depth, sample.scored, sample.band)
+    scores["boundary_f1"] = boundary_f1(depth, sample.gt_depth, sample.scored)
     scores["rel_at_input"] = rel_at_input(depth, sample.sparse, sample.outlier_mask)
     if scale is not None:
-        scores.update(calibration(depth, scale, sample.truth, sample.scored))
+        scores.update(calibration(depth, scale, sample.gt_depth, sample.scored))
     scores.update(seconds=seconds, cpu_seconds=cpu_seconds)
     if peak is not None:
         scores["peak_gb"] = peak.gigabytes
@@ -218,7 +218,7 @@ def _score(row: Row, method: Method, sample: Sample, picture: Path | None, relea
 
 
 def picture_path(folder: Path, image: str, pattern: str, method: str) -> Path:
-    """Where the picture of one row lies; any name becomes one that file systems take."""
+    """Return where the picture of one row lies; any name becomes one that file systems take."""
 
     def safe(text: str) -> str:
         return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
@@ -260,7 +260,7 @@ def _read(path: Path) -> Iterator[Row]:
 
 @contextmanager
 def _scores_file(path: Path, kept: Iterable[Row]) -> Iterator[IO[str]]:
-    """An open scores file that begins with the rows that are kept; one line per row from then on."""
+    """Open a scores file that begins with the rows that are kept; one line per row from then on."""
     with atomic_path(path) as temporary:
         temporary.write_text("".join(row.to_json() + "\n" for row in kept), encoding="utf-8")
     with path.open("a", encoding="utf-8") as file:

@@ -24,7 +24,7 @@ class Sample:
 
     image: Image  # [H, W, 3]
     sparse: Depth  # [H, W], 0 = unknown
-    truth: Depth  # [H, W], 0 = unknown
+    gt_depth: Depth  # [H, W], 0 = unknown
     intrinsics: Intrinsics | None = None
     scored: npt.NDArray[np.bool_] | None = None  # [H, W], pixels that count; None = all with a truth
     outlier_mask: npt.NDArray[np.bool_] | None = None  # [H, W], points of `sparse` known to be wrong

@@ -17,18 +17,18 @@ DENSITY = 0.007
 
 
 def scene(height: int, width: int, seed: int = 0) -> Sample:
-    """A slanted floor with spheres on it, textured, and 0.7 % random points."""
+    """Make a slanted floor with spheres on it, textured, and 0.7 % random points."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width] / height
     depth = 6.0 / (0.6 + y)
     for cx, cy, radius in rng.uniform((0.1, 0.2, 0.05), (1.2, 0.9, 0.2), (12, 3)):
         inside = radius**2 - (x - cx) ** 2 - (y - cy) ** 2
         depth = np.where(inside > 0, np.minimum(depth, 4.0 / (0.6 + cy) - np.sqrt(np.maximum(inside, 0))), depth)
-    truth = depth.astype(np.float32)
+    gt_depth = depth.astype(np.float32)
     shade = 0.5 + 0.3 * np.sin(40 * x * depth) * np.cos(40 * y * depth)
     image = (255 * np.clip(np.stack([shade, 1 / depth, 0.3 + 0.1 * depth], axis=-1), 0, 1)).astype(np.uint8)
-    sparse = np.where(rng.random(truth.shape) < DENSITY, truth, np.float32(0))
-    return Sample(image, sparse, truth, group="formula")
+    sparse = np.where(rng.random(gt_depth.shape) < DENSITY, gt_depth, np.float32(0))
+    return Sample(image, sparse, gt_depth, group="formula")
 
 
 def speed_frames(root: Path, only: str = "") -> Sequence[FrameRef]:

@@ -18,7 +18,7 @@ Picture = npt.NDArray[np.uint8]  # [H, W, 3], RGB
 
 
 def check_intrinsics(intrinsics: Any) -> npt.NDArray[np.float64]:
-    """Camera matrix 3×3 from itself or from fx, fy, cx, cy; pixel centers at integers."""
+    """Return the camera matrix 3×3 from itself or from fx, fy, cx, cy; pixel centers at integers."""
     try:
         values = np.asarray(intrinsics, np.float64)
     except (TypeError, ValueError):
@@ -62,7 +62,7 @@ def scale_intrinsics(
     x: float,
     y: float,
 ) -> Array:
-    """Intrinsics of an image resized by (x, y). Centers at integers: u' = (u + ½)·x − ½."""
+    """Return the intrinsics of an image resized by (x, y). Centers at integers: u' = (u + ½)·x − ½."""
     S = np.array([[x, 0.0, 0.5 * x - 0.5], [0.0, y, 0.5 * y - 0.5], [0.0, 0.0, 1.0]])
     return S @ K
 
@@ -87,7 +87,7 @@ def centered_crop(
 
 
 def rays(shape: tuple[int, int], intrinsics: npt.NDArray[Any]) -> Array:
-    """K⁻¹ (u, v, 1) for every pixel, [H, W, 3] with z = 1."""
+    """Return K⁻¹ (u, v, 1) for every pixel, [H, W, 3] with z = 1."""
     v, u = np.mgrid[: shape[0], : shape[1]].astype(np.float64)
     return np.asarray(np.stack([u, v, np.ones_like(u)], -1) @ np.linalg.inv(intrinsics).T)
 
@@ -96,7 +96,7 @@ def ray_to_z(
     distance: npt.NDArray[Any],  # [H, W], along the ray, 0 = none
     intrinsics: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
-    """Depth along the optical axis from distance along the ray: z = d / ‖K⁻¹ (u, v, 1)‖."""
+    """Convert distance along the ray to depth along the optical axis: z = d / ‖K⁻¹ (u, v, 1)‖."""
     norm = np.linalg.norm(rays((distance.shape[0], distance.shape[1]), check_intrinsics(intrinsics)), axis=-1)
     return np.asarray(distance / norm, np.float32)
 
@@ -105,7 +105,7 @@ def unproject(
     depth: npt.NDArray[Any],  # [H, W], z-depth
     intrinsics: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
-    """Points in the camera's frame, [H, W, 3]: x right, y down, z forward."""
+    """Return points in the camera's frame, [H, W, 3]: x right, y down, z forward."""
     direction = rays((depth.shape[0], depth.shape[1]), check_intrinsics(intrinsics))
     return np.asarray(direction * depth[..., None], np.float32)
 

@@ -1,4 +1,4 @@
-"""How a photograph is turned for viewing: the eight orientations of EXIF, for maps, cameras and poses."""
+"""The eight orientations of EXIF, for maps, cameras and poses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Orientation:
         return cls(*_EXIF.get(number, (False, 0)))
 
     def __bool__(self) -> bool:
-        """True where anything changes."""
+        """Return True where anything changes."""
         return self.mirrored or self.quarters != 0
 
     def __str__(self) -> str:

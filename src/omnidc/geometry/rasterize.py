@@ -46,7 +46,7 @@ def auto_occlusion_window(
     points: int,
     long_side: int,
 ) -> int:
-    """Side of the window that bridges the gaps between points: four times their mean spacing, odd.
+    """Return the side of the window that bridges the gaps between points: four times their mean spacing, odd.
 
     It is at most a tenth of the image's longer side: beyond that, things beside each other would count as in front.
     """
@@ -206,7 +206,7 @@ def resample_depth(
     return np.where(known, np.where(on_surface, smooth, nearest), 0).astype(np.float32)
 
 
-def move_points(
+def resample_sparse(
     sparse: npt.NDArray[np.float32],  # [h, w], 0 = none
     places: npt.NDArray[np.float32],  # [H, W, 2], column and row in `sparse`; NaN = none
     values: npt.NDArray[np.float32],  # [h, w], one for each measurement

@@ -24,7 +24,7 @@ def depth_edges(
     depth: npt.NDArray[np.floating],  # [H, W], 0 = unknown
     ratio: float = EDGE_RATIO,
 ) -> npt.NDArray[np.bool_]:
-    """[H, W]: pixels one of whose four neighbors is nearer or farther by more than `ratio`, both being known."""
+    """Return [H, W]: True where one of the four neighbors is nearer or farther by more than `ratio`, both known."""
     known = depth > 0
     log = np.log(np.where(known, depth, 1))
     edge = np.zeros_like(known)
@@ -44,10 +44,10 @@ def surface_mask(
     depth: Array,  # [H, W]
     ratio: float = FLYING_RATIO,
 ) -> npt.NDArray[np.bool_]:
-    """True where a pixel belongs to a surface, False for the flying pixels between two of them, and where no depth is.
+    """Return True for pixels of a surface, False for flying pixels between two surfaces and where there is no depth.
 
-    A pixel flies where depth varies by more than `ratio` within 3×3 and is not plane there. On any plane 1 / depth is
-    linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
+    A flying pixel is one where depth varies by more than `ratio` within 3×3 and is not planar. On any plane 1 / depth
+    is linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
     """
     valid = np.isfinite(depth) & (depth > 0)
     inverse = np.where(valid, 1 / np.where(valid, depth, 1), 0).astype(np.float32)
@@ -65,12 +65,12 @@ def surface_mask(
 
 
 def kept_pixels(depth: Array, keep_flying_pixels: bool) -> npt.NDArray[np.bool_]:
-    """Pixels that become points: those of surfaces, or (`keep_flying_pixels`) all that have a depth."""
+    """Return the pixels that become points: those of surfaces, or (`keep_flying_pixels`) all that have a depth."""
     return np.isfinite(depth) & (depth > 0) if keep_flying_pixels else surface_mask(depth)
 
 
 def _extremes(values: Array, radius: int) -> tuple[Array, Array]:
-    """Smallest and largest value in a square window."""
+    """Return the smallest and largest value in a square window."""
     import cv2
 
     kernel = np.ones((2 * radius + 1, 2 * radius + 1), np.uint8)
@@ -82,7 +82,7 @@ def drop_flying_pixels(
     depth: Map,  # [H, W], 0 = none
     tolerance: float = 0.03,
 ) -> Map:
-    """Remove pixels that hang between two surfaces, and lone speckles, from a dense depth map.
+    """Remove flying pixels between two surfaces, and single speckles, from a dense depth map.
 
     A pixel is supported from a side when the neighbor there has its inverse depth, or when the line through the
     two neighbors there (inverse depth of a plane is affine) leads to it, within `tolerance`. A pixel that no side

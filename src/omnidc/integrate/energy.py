@@ -27,13 +27,13 @@ Edges = tuple[Tensor, Tensor]  # x-edges [B, 1, h, w - 1] and y-edges [B, 1, h -
 
 
 def level_size(height: int, width: int, level: int) -> tuple[int, int]:
-    """Size of the grid pooled by 2^level; a last partial cell counts."""
+    """Return the size of the grid pooled by 2^level; a last partial cell counts."""
     scale = 2**level
     return -(-height // scale), -(-width // scale)
 
 
 def pool(x: Tensor, level: int) -> Tensor:
-    """P_r: mean over the pixels that exist in each 2^r × 2^r block."""  # x: [B, C, h, w]
+    """Apply P_r: the mean over the pixels that exist in each 2^r × 2^r block."""  # x: [B, C, h, w]
     if level == 0:
         return x
     scale = 2**level
@@ -41,7 +41,7 @@ def pool(x: Tensor, level: int) -> Tensor:
 
 
 def pool_transpose(y: Tensor, level: int, size: tuple[int, int]) -> Tensor:
-    """P_rᵀ: spread each cell's value over its pixels, divided by their number."""  # y: [B, C, h_r, w_r]
+    """Apply P_rᵀ: spread each cell's value over its pixels, divided by their number."""  # y: [B, C, h_r, w_r]
     if level == 0:
         return y
     scale, (height, width) = 2**level, size
@@ -55,7 +55,7 @@ def pool_transpose(y: Tensor, level: int, size: tuple[int, int]) -> Tensor:
 
 
 def add_pairs(x: Tensor, dim: int) -> Tensor:
-    """Sum of neighboring pairs along `dim` (−1 or −2), of an even length.
+    """Sum neighboring pairs along `dim` (−1 or −2), of an even length.
 
     Written out, since reductions over two elements, `sum` and `avg_pool2d`, take five to ten times as long on a CPU.
     """
@@ -63,12 +63,12 @@ def add_pairs(x: Tensor, dim: int) -> Tensor:
 
 
 def differences(x: Tensor) -> Edges:
-    """∇ on the edges of a grid."""  # x: [B, C, h, w]
+    """Apply ∇ on the edges of a grid."""  # x: [B, C, h, w]
     return x[..., :, 1:] - x[..., :, :-1], x[..., 1:, :] - x[..., :-1, :]
 
 
 def add_differences_transpose(out: Tensor, fx: Tensor, fy: Tensor) -> Tensor:
-    """out += ∇ᵀ f, in place: what flows over an edge arrives at its far end and leaves its near one."""
+    """Add ∇ᵀ f to `out` in place: the value of an edge is added at its far end and subtracted at its near one."""
     out[..., :, 1:] += fx
     out[..., :, :-1] -= fx
     out[..., 1:, :] += fy
@@ -77,7 +77,7 @@ def add_differences_transpose(out: Tensor, fx: Tensor, fy: Tensor) -> Tensor:
 
 
 def add_laplacian(out: Tensor, x: Tensor, edges: Edges) -> Tensor:
-    """out += ∇ᵀ W ∇ x, in place."""
+    """Add ∇ᵀ W ∇ x to `out` in place."""
     fx, fy = differences(x)
     fx *= edges[0]
     fy *= edges[1]
@@ -85,12 +85,12 @@ def add_laplacian(out: Tensor, x: Tensor, edges: Edges) -> Tensor:
 
 
 def split_edges(maps: Tensor) -> Edges:
-    """Edges of a [B, 2, h, w] map in the gradient convention: column 0 of x and row 0 of y are dropped."""
+    """Split a [B, 2, h, w] map in the gradient convention into edges: column 0 of x and row 0 of y are dropped."""
     return maps[:, 0:1, :, 1:], maps[:, 1:2, 1:, :]
 
 
 def join_edges(edges: Edges) -> Tensor:
-    """Inverse of `split_edges`, with zeros in the dropped column and row."""
+    """Invert `split_edges`, with zeros in the dropped column and row."""
     ex, ey = edges
     return torch.cat([F.pad(ex, (1, 0, 0, 0)), F.pad(ey, (0, 0, 1, 0))], dim=1)
 
@@ -107,7 +107,7 @@ class System:
         return int(self.data_weight.shape[-2]), int(self.data_weight.shape[-1])
 
     def apply(self, x: Tensor) -> Tensor:
-        """A x."""  # x: [B, C, h, w]; channels are independent right-hand sides
+        """Return A x."""  # x: [B, C, h, w]; channels are independent right-hand sides
         out = self.data_weight * x
         add_laplacian(out, x, self.edges[0])
         if len(self.edges) > 1:
@@ -115,7 +115,7 @@ class System:
         return out
 
     def _pooled_terms(self, x: Tensor) -> Tensor:
-        """Σ_{r ≥ 1} P_rᵀ ∇ᵀ W_r ∇ P_r x."""
+        """Return Σ_{r ≥ 1} P_rᵀ ∇ᵀ W_r ∇ P_r x."""
         levels = len(self.edges)
         scale = 2 ** (levels - 1)
         if self.size[0] % scale == 0 and self.size[1] % scale == 0:
@@ -136,7 +136,7 @@ class System:
         return out
 
     def gradient_rhs(self, gradients: Sequence[Edges]) -> Tensor:
-        """Σ_r P_rᵀ ∇ᵀ W_r g_r."""
+        """Return Σ_r P_rᵀ ∇ᵀ W_r g_r."""
         out = torch.zeros_like(self.data_weight)
         for level, ((wx, wy), (gx, gy)) in enumerate(zip(self.edges, gradients, strict=True)):
             flow = self.data_weight.new_zeros(*self.data_weight.shape[:2], *level_size(*self.size, level))
@@ -145,7 +145,7 @@ class System:
         return out
 
     def degree(self, level: int) -> Tensor:
-        """Sum of the weights of each cell's edges; [B, 1, h_r, w_r]."""
+        """Return the sum of the weights of each cell's edges; [B, 1, h_r, w_r]."""
         wx, wy = self.edges[level]
         degree = self.data_weight.new_zeros(*self.data_weight.shape[:2], *level_size(*self.size, level))
         degree[..., :, 1:] += wx
@@ -155,7 +155,7 @@ class System:
         return degree
 
     def diagonal(self) -> Tensor:
-        """Diagonal of A; [B, 1, h, w]."""
+        """Return the diagonal of A; [B, 1, h, w]."""
         out = self.data_weight + self.degree(0)
         for level in range(1, len(self.edges)):
             # A pixel of a block of n enters the block's mean with 1/n, and the diagonal with its square.
@@ -165,7 +165,7 @@ class System:
         return out
 
     def pooled_row_sums(self) -> Tensor:
-        """Row sums of |A| without the data term and the finest term: by Gershgorin, what bounds the pooled terms."""
+        """Return row sums of |A| without data term and finest term: by Gershgorin, bounds of the pooled ones."""
         out = torch.zeros_like(self.data_weight)
         for level in range(1, len(self.edges)):
             out += pool_transpose(self.degree(level), level, self.size)

@@ -8,6 +8,7 @@ With x = A⁻¹ b and an upstream gradient v = ∂L/∂x, let λ = A⁻¹ v. The
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ ALPHA = 5.0  # weight of the measurements in the paper
 
 
 def lower_median(values: Tensor, mask: Tensor) -> Tensor:
-    """Median over the masked pixels of each image, the lower middle one; 0 without any. [B, 1, h, w] → [B, 1, 1, 1]."""
+    """Return the lower median over the masked pixels of each image, 0 without any: [B, 1, h, w] → [B, 1, 1, 1]."""
     batch = values.shape[0]
     masked = torch.where(mask, values, torch.nan).reshape(batch, -1)
     return torch.nan_to_num(masked.nanmedian(dim=1).values, nan=0.0).reshape(batch, 1, 1, 1)
@@ -64,7 +65,7 @@ class _Integrate(torch.autograd.Function):
         system: System = ctx.system
         if bool(torch.isfinite(upstream).all()):
             lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **{**ctx.solver, **ctx.backward})
-        else:  # an overflow downstream, as under mixed precision: the optimizer's own check has to see it
+        else:  # an overflow downstream, as under mixed precision: NaN lets the optimizer's own check find it
             lam = torch.full_like(upstream, torch.nan)
         constrained = ctx.constrained.reshape(-1, 1, 1, 1)
         d_weight = torch.where(constrained, lam * (sparse_log_depth - x), 0) if ctx.needs_input_grad[1] else None
@@ -86,7 +87,7 @@ def integrate(
     gradients: Sequence[Tensor],  # R × [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉], backward differences of x; channels x, y
     sparse_log_depth: Tensor,  # [B, 1, h, w], o: log depth of the measurements, ignored where mask = 0
     mask: Tensor,  # [B, 1, h, w], m: 1 = measured, 0 = not; bool or float
-    confidence: Tensor | None = None,  # [B, 1, h, w] ≥ 0, c: trust in each measurement; None = 1
+    confidence: Tensor | None = None,  # [B, 1, h, w] ≥ 0, c: confidence of each measurement; None = 1
     weights: Sequence[Tensor] | None = None,  # like `gradients`, ≥ 0, W_r; None = 1 / R everywhere
     *,
     alpha: float | Tensor = ALPHA,  # α: a number, or a tensor that broadcasts against `mask`
@@ -99,6 +100,7 @@ def integrate(
     levels: int | None = None,
     method: Method = "multigrid",
     on_failure: Literal["raise", "warn", "ignore"] = "warn",
+    **renamed: Tensor | None,
 ) -> tuple[Tensor, SolveInfo]:
     """Minimize the multi-resolution energy of `omnidc.integrate.energy`, differentiable in all but `warm_start`.
 
@@ -121,6 +123,8 @@ def integrate(
     >>> [round(float(x), 3) for x in log_depth[0, 0, 0]]
     [0.0, 0.1, 0.2, 0.3]
     """
+    if renamed:
+        warm_start = _renamed_start(renamed)
     for name, value in (("sparse_log_depth", sparse_log_depth), ("mask", mask), ("gradients", [*gradients])):
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, Tensor):
@@ -162,3 +166,11 @@ def integrate(
     }
     x: Tensor = _Integrate.apply(options, data_weight, sparse_log_depth, *gradients, *weights)  # type: ignore[no-untyped-call]
     return x, options["info"]
+
+
+def _renamed_start(renamed: dict[str, Tensor | None]) -> Tensor | None:
+    """Return the value of `start`, which 0.1 had for `warm_start`; it works for one release."""
+    if set(renamed) != {"start"}:
+        raise TypeError(f"integrate() got an unexpected keyword argument {next(iter(set(renamed) - {'start'}))!r}")
+    warnings.warn("start is now warm_start", DeprecationWarning, stacklevel=3)
+    return renamed["start"]

@@ -23,7 +23,7 @@ MAX_EIGENVALUE = 1.45  # of D⁻¹ A, D being the smoother's diagonal
 
 
 def coarsen(system: System) -> tuple[System, Transfer]:
-    """The system on the grid of half the size, and the way between the two."""
+    """Return the system on the grid of half the size, and the transfer between the two."""
     wx, wy = system.edges[0]
     s = edge_strength(wx, wy, system.data_weight)
     x_share, y_share = interpolation_weights(wx, s), interpolation_weights(wy.mT, s.mT).mT
@@ -35,7 +35,7 @@ def coarsen(system: System) -> tuple[System, Transfer]:
 
 
 def smoother_diagonal(system: System) -> Tensor:
-    """A diagonal D with A ≤ 1.4 D, so that x + D⁻¹ (b − A x) smooths whatever the weights; [B, 1, h, w].
+    """Return a diagonal D with A ≤ 1.4 D, so that x + D⁻¹ (b − A x) smooths whatever the weights; [B, 1, h, w].
 
     The finest term is at most twice its diagonal, and 2 · 0.7 = 1.4. The pooled terms have a far smaller diagonal
     than their largest eigenvalue and enter with their row sums.
@@ -48,7 +48,7 @@ def chebyshev(
     smoother: Tensor,  # [B, 1, h, w], D⁻¹
     b: Tensor,  # [B, 1, h, w]
 ) -> Tensor:
-    """A polynomial in D⁻¹ A, the same for every b: linear and symmetric, as conjugate gradients ask for."""
+    """Apply a polynomial in D⁻¹ A, the same for every b: linear and symmetric, as conjugate gradients require."""
     high, low = MAX_EIGENVALUE, MAX_EIGENVALUE / CONDITION
     middle, half = (high + low) / 2, (high - low) / 2
     rho = half / middle
@@ -101,7 +101,7 @@ class Multigrid:
 
 
 def _dense_inverse(system: System) -> Tensor:
-    """A⁻¹ as [B, n, n], from float64, because faint data weights make A nearly singular.
+    """Return A⁻¹ as [B, n, n], from float64, because faint data weights make A nearly singular.
 
     Where no measurement has weight, A + mean(diag) 11ᵀ/n is inverted instead: the same on vectors of zero mean.
     """
@@ -124,7 +124,7 @@ def _dense_inverse(system: System) -> Tensor:
 
 
 def is_constrained(system: System) -> Tensor:
-    """[B] bool: whether the measurements of an image fix its scale at all (total weight above 1e-6 mean edges)."""
+    """Return [B] bool: whether the measurements of an image fix its scale (total weight above 1e-6 mean edges)."""
     wx, wy = system.edges[0]
     count = max(wx.shape[-1] * wx.shape[-2] + wy.shape[-1] * wy.shape[-2], 1)
     mean_edge = (wx.sum((1, 2, 3)) + wy.sum((1, 2, 3))) / count

@@ -14,7 +14,7 @@ Array = npt.NDArray[np.float64]
 
 
 def pooling_matrix(height: int, width: int, level: int) -> sparse.csr_array:
-    """P_r as a matrix: row = cell, column = pixel, value = 1 / pixels of that cell."""
+    """Return P_r as a matrix: row = cell, column = pixel, value = 1 / pixels of that cell."""
     scale = 2**level
     columns = -(-width // scale)
     rows, cols = np.mgrid[:height, :width]
@@ -24,7 +24,7 @@ def pooling_matrix(height: int, width: int, level: int) -> sparse.csr_array:
 
 
 def difference_matrix(height: int, width: int) -> sparse.csr_array:
-    """∇ as a matrix: first all x-edges row by row, then all y-edges."""
+    """Return ∇ as a matrix: first all x-edges row by row, then all y-edges."""
     index = np.arange(height * width).reshape(height, width)
     far = np.concatenate([index[:, 1:].ravel(), index[1:, :].ravel()])
     near = np.concatenate([index[:, :-1].ravel(), index[:-1, :].ravel()])
@@ -36,12 +36,12 @@ def difference_matrix(height: int, width: int) -> sparse.csr_array:
 
 
 def edge_vector(maps: Array) -> Array:
-    """[2, h, w] in the gradient convention → one value per edge, in the order of `difference_matrix`."""
+    """Flatten [2, h, w] in the gradient convention to one value per edge, in the order of `difference_matrix`."""
     return np.concatenate([maps[0, :, 1:].ravel(), maps[1, 1:, :].ravel()])
 
 
 def edge_maps(values: Array, height: int, width: int) -> Array:
-    """Inverse of `edge_vector`, zero where there is no edge."""
+    """Invert `edge_vector`, zero where there is no edge."""
     maps = np.zeros((2, height, width))
     count = height * (width - 1)
     maps[0, :, 1:] = values[:count].reshape(height, width - 1)
@@ -73,12 +73,12 @@ class Reference:
         self._factor = splu(sparse.csc_matrix(self.matrix))
 
     def solve(self) -> Array:
-        """x: [h, w]."""
+        """Return x, [h, w]."""
         self.x: Array = self._factor.solve(self.rhs)
         return self.x.reshape(self.sparse_log_depth.shape)
 
     def backward(self, upstream: Array) -> dict[str, list[Array]]:
-        """∂L/∂(gradients, weights, sparse_log_depth, data_weight) for upstream = ∂L/∂x [h, w]; call after `solve`."""
+        """Return ∂L/∂(gradients, weights, sparse_log_depth, data_weight) for ∂L/∂x [h, w]; call after `solve`."""
         lam = self._factor.solve(upstream.ravel())
         out: dict[str, list[Array]] = {
             "gradients": [],

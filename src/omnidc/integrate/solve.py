@@ -33,7 +33,7 @@ class SolveInfo:
 
 
 def preconditioner(system: System, method: Method = "multigrid", levels: int | None = None) -> Preconditioner:
-    """M⁻¹ by name: "multigrid" (a V-cycle; see `Multigrid` for `levels`), "jacobi" (the diagonal), "cg" (none)."""
+    """Make M⁻¹ by name: "multigrid" (a V-cycle; `levels`: see `Multigrid`), "jacobi" (the diagonal), "cg" (none)."""
     if method == "multigrid":
         return Multigrid(system, levels)
     if method == "jacobi":
@@ -45,13 +45,13 @@ def preconditioner(system: System, method: Method = "multigrid", levels: int | N
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
-    """Inner product of each image: [B, 1, h, w] × 2 → [B, 1, 1, 1]."""
+    """Return the inner product of each image: [B, 1, h, w] × 2 → [B, 1, 1, 1]."""
     batch = x.shape[0]
     return torch.bmm(x.reshape(batch, 1, -1), y.reshape(batch, -1, 1)).reshape(batch, 1, 1, 1)
 
 
 def _not_converged(z: Tensor, x: Tensor, xtol: float) -> Tensor:
-    """[B, 1, 1, 1] bool: whether the correction z is still more than `xtol` of x."""
+    """Return [B, 1, 1, 1] bool: whether the correction z is still more than `xtol` of x."""
     return _dot(z, z) > xtol**2 * _dot(x, x)
 
 

@@ -31,7 +31,7 @@ BEFORE, SELF, AFTER = slice(None, -2), slice(1, -1), slice(2, None)
 
 
 def sum_pairs(x: Tensor, dim: int) -> Tensor:
-    """Sum of neighboring pairs along `dim` (−1 or −2); an odd last one stays alone."""
+    """Sum neighboring pairs along `dim` (−1 or −2); an odd last one stays alone."""
     if x.shape[dim] % 2:
         x = F.pad(x, (0, 1) if dim == -1 else (0, 0, 0, 1))
     return add_pairs(x, dim)
@@ -42,7 +42,7 @@ def edge_strength(
     wy: Tensor,  # [B, 1, h - 1, w], edges along y
     data_weight: Tensor,  # [B, 1, h, w]
 ) -> Tensor:
-    """s of every pixel, [B, 1, h, w]."""
+    """Return s of every pixel, [B, 1, h, w]."""
     along_x, along_y = F.pad(wx, (1, 0)) + F.pad(wx, (0, 1)), F.pad(wy, (0, 0, 1, 0)) + F.pad(wy, (0, 0, 0, 1))
     return torch.maximum(along_x, along_y) + data_weight
 
@@ -51,7 +51,7 @@ def interpolation_weights(
     w: Tensor,  # [B, 1, h, w - 1], edges along the last axis
     strength: Tensor,  # [B, 1, h, w], s
 ) -> Tensor:
-    """a of every pixel along the last axis, [B, 1, h, w]; 0 where there is no neighboring block."""
+    """Return a of every pixel along the last axis, [B, 1, h, w]; 0 where there is no neighboring block."""
     edges = F.pad(w, (1, 1))
     first = torch.arange(strength.shape[-1], device=w.device) % 2 == 0  # of its block: the neighbor is on the left
     cross = torch.where(first, edges[..., :-1], edges[..., 1:])
@@ -62,7 +62,7 @@ def coarse_edges(
     w: Tensor,  # [B, 1, h, w - 1], edges along the last axis
     share: Tensor,  # [B, 1, h, w], `interpolation_weights` of the same axis
 ) -> Tensor:
-    """Edges between blocks along the last axis, [B, 1, ⌈h / 2⌉, ⌈w / 2⌉ - 1].
+    """Return the edges between blocks along the last axis, [B, 1, ⌈h / 2⌉, ⌈w / 2⌉ - 1].
 
     A step of 1 between two blocks is one of 1 − a − a′ over the edge that crosses: ½ for equal weights (what a smooth
     function does), nearly 1 over a weak edge.

@@ -28,7 +28,7 @@ KEPT = 0.9995
 
 
 def inverse_depth_scale(views: list[PosedView]) -> float:
-    """Return the scale that all views share: 3DGS distrusts images whose scale is far from the median of the scales."""
+    """Return the scale that all views share: 3DGS ignores images whose scale is far from the median of the scales."""
     tops = []
     for view in views:
         depth = view.depth()

@@ -41,7 +41,7 @@ class RerunSink:
         self._count = 0
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Nothing: a recording is beside other results and never a reason to compute a frame again."""
+        """Return nothing: a recording is beside other results and never a reason to compute a frame again."""
         return []
 
     def write(self, frame: Frame, completion: Completion) -> None:

@@ -139,7 +139,7 @@ def kitti_numbers(path: Path) -> dict[str, Array]:
 
 
 def _from_projection(P: Array, rectified_from_sensor: Array) -> Calibration:
-    """P = K [I | t]: the camera's own offset t moves the points, K draws them."""
+    """Split P = K [I | t]: the camera's own offset t moves the points, K draws them."""
     K = intrinsics_matrix(P[:, :3] / P[2, 2], "The projection matrix P")
     camera_from_rectified = np.eye(4)
     camera_from_rectified[:3, 3] = np.linalg.solve(P[:, :3], P[:, 3])
@@ -191,7 +191,7 @@ def read_calibration(path: Path, sensor: str = "lidar", camera: int = 2) -> Cali
 
 
 def read_intrinsics(path: str | Path) -> npt.NDArray[np.float64]:
-    """A camera matrix from a text, npy or JSON file (keys fx, fy, cx, cy or fl_x, fl_y, cx, cy, or K)."""
+    """Read a camera matrix from a text, npy or JSON file (keys fx, fy, cx, cy or fl_x, fl_y, cx, cy, or K)."""
     path = Path(path)
     if not path.is_file():
         raise FileError(f"{path} does not exist; give --intrinsics as fx,fy,cx,cy or as a file.")

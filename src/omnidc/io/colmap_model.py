@@ -90,7 +90,7 @@ def read_model(folder: Path) -> Model:
 
 
 def project(camera: Camera, points: Array) -> Array:
-    """Pixels [N, 2] (COLMAP's convention) of points [N, 3] in camera coordinates, z > 0."""
+    """Return pixels [N, 2] (COLMAP's convention) of points [N, 3] in camera coordinates, z > 0."""
     u, v = points[:, 0] / points[:, 2], points[:, 1] / points[:, 2]
     p = camera.params
     if camera.model == "SIMPLE_PINHOLE":
@@ -106,7 +106,7 @@ def project(camera: Camera, points: Array) -> Array:
 
 
 def _thin_prism_fisheye(u: Array, v: Array, distortion: Array) -> tuple[Array, Array]:
-    """Equidistant fisheye followed by radial, tangential and thin-prism terms."""
+    """Apply an equidistant fisheye followed by radial, tangential and thin-prism terms."""
     k1, k2, p1, p2, k3, k4, sx, sy = distortion
     r = np.hypot(u, v)
     shrink = np.where(r > 1e-12, np.arctan(r) / np.maximum(r, 1e-12), 1.0)
@@ -119,7 +119,7 @@ def _thin_prism_fisheye(u: Array, v: Array, distortion: Array) -> tuple[Array, A
 
 
 def observed_points(model: Model, name: str) -> tuple[Array, Array]:
-    """(pixels [N, 2], z [N]) of the points that image `name` observed and that lie in front of its camera."""
+    """Return (pixels [N, 2], z [N]) of the points that image `name` observed and that lie in front of its camera."""
     view = model.views[name]
     world = np.array([model.points[i] for i in view.points if i in model.points]).reshape(-1, 3)
     local = world @ view.rotation.T + view.translation
@@ -177,7 +177,7 @@ def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
 
 
 def _check_end(file: BinaryIO) -> None:
-    """A file whose records end before or after its bytes was cut, or a record's length is wrong."""
+    """Refuse a file whose records end before or after its bytes: it was cut, or a record's length is wrong."""
     if file.tell() != os.fstat(file.fileno()).st_size:
         raise ValueError("its records do not end where the file ends")
 

@@ -89,7 +89,7 @@ def _write_npz(path: Path, depth: Array, scale: float) -> None:
 
 
 def _read_picture(path: Path) -> Raw:
-    """PNG, TIFF and PGM through Pillow, which (unlike OpenCV) refuses truncated files."""
+    """Read PNG, TIFF and PGM through Pillow, which (unlike OpenCV) refuses truncated files."""
     with open_picture(path, "a 16-bit PNG, TIFF or PGM", ("PNG", "TIFF", "PPM")) as picture:
         picture.load()
         mode = picture.mode
@@ -113,7 +113,7 @@ def _read_png(path: Path) -> Raw:
 
 
 def _is_rotated(values: Array) -> bool:
-    """True for SUN RGB-D: millimeters rotated left by 3 bits, so that the low 3 bits are 0, or 1 beyond 8.192 m.
+    """Return True for SUN RGB-D: millimeters rotated left by 3 bits, so that the low 3 bits are 0, or 1 beyond 8.192 m.
 
     Of plain millimeters a quarter has such bits; here all have them, at many different depths.
     """
@@ -143,7 +143,7 @@ def _write_pgm(path: Path, depth: Array, scale: float) -> None:
 
 
 def _stored_scale(text: str) -> float | None:
-    """The scale that a PNG carries; None where it carries none, or a number that cannot be one."""
+    """Return the scale that a PNG carries; None where it carries none, or a number that cannot be one."""
     scale = float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else 0.0
     return scale if 1e-6 <= scale <= 1e9 else None
 
@@ -198,7 +198,7 @@ def _write_exr(path: Path, depth: Array, scale: float) -> None:
 
 
 def _read_pfm(path: Path) -> Raw:
-    """Portable float map: text header, then rows from the bottom up; a negative scale means little-endian."""
+    """Read a portable float map: text header, then rows from the bottom up; a negative scale means little-endian."""
     data = path.read_bytes()
     header = re.match(rb"(P[Ff])\s+(\d+)\s+(\d+)\s+([-+.\deE]+)[ \t]*\r?\n", data)
     if header is None:
@@ -260,7 +260,7 @@ _DISPARITY = re.compile(r"(?<![a-z])disp(arity|arities)?(?![a-z])")
 
 
 def is_disparity(path: Path) -> bool:
-    """True where the name of a file or of its folder says disparity: `0001_disp.png`, `disp_occ_0/0001.png`."""
+    """Return True where the name of a file or of its folder says disparity: `0001_disp.png`, `disp_occ_0/0001.png`."""
     return any(_DISPARITY.search(name.lower()) for name in (path.stem, path.parent.name))
 
 
@@ -298,7 +298,7 @@ def _read_raw(path: Path) -> Raw:
 
 
 def as_map(values: Array, name: str) -> Array:
-    """[H, W] numbers from what was stored; axes of length 1 beside a map are dropped. `name` is for the sentence."""
+    """Return [H, W] numbers of an array; axes of length 1 beside a map are dropped. `name` is for the sentence."""
     if values.dtype.kind not in "fiu":
         raise InputError(f"{name} holds {values.dtype} values, not numbers: give depth as float or 16-bit integers.")
     if values.dtype.itemsize == 1:
@@ -343,7 +343,7 @@ _NAMES: tuple[tuple[str, float, str], ...] = (
 
 
 def guess_scale(values: Array, path: Path) -> tuple[float, str, Unit]:
-    """Scale of integer depth, the reason, and the unit: by name, then by size, then by what depth cameras can see."""
+    """Guess the scale of integer depth, with reason and unit: by name, then by size, then by the range of cameras."""
     hint = "; give --depth-scale if that is wrong"
     name = "/".join(path.parts[-5:]).lower()
     for pattern, scale, dataset in _NAMES:
@@ -390,7 +390,7 @@ def write_depth(path: StrPath, depth: Array, scale: float | None = None) -> floa
 
 
 def choose_scale(depth: Array, scale: float | None, path: Path) -> float:
-    """A scale at which depth fits into 16 bits, or an error that names one that would."""
+    """Return a scale at which depth fits into 16 bits, or raise an error that names one that would."""
     top = float(np.max(depth, initial=0, where=np.isfinite(depth)))
     if scale is not None and not (np.isfinite(scale) and scale > 0):
         raise InputError(f"The depth scale must be a positive number, not {scale:g}.")
@@ -404,7 +404,7 @@ def choose_scale(depth: Array, scale: float | None, path: Path) -> float:
 
 
 def to_uint16(depth: Array, scale: float) -> npt.NDArray[np.uint16]:
-    """depth × scale, rounded; a depth too small for the scale becomes 1, since 0 would say "none"."""
+    """Return depth × scale, rounded; a depth too small for the scale becomes 1, since 0 would say "none"."""
     valid = np.isfinite(depth) & (depth > 0)
     scaled = np.clip(np.rint(np.where(valid, depth, 0).astype(np.float64) * scale), 1, 65535)
     return np.where(valid, scaled, 0).astype(np.uint16)

@@ -65,7 +65,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def atomic_new(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `atomic_path`, for writers that make the file or folder themselves: the temporary path does not exist yet."""
+    """Do as `atomic_path`, for writers that make the file or folder themselves: the temporary path does not exist."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

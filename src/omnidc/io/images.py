@@ -71,7 +71,7 @@ def orientation_of(picture: Any) -> Orientation:
 
 
 def _has_deep_colors(picture: Any) -> bool:
-    """True for colors of 16 bits, which Pillow would cut to their upper 8, so that 12-bit pictures become black."""
+    """Return whether colors have 16 bits, which Pillow would cut to their upper 8, making 12-bit pictures black."""
     if picture.mode not in ("RGB", "RGBA") or not picture.tile:
         return False
     args = picture.tile[0][3]
@@ -96,14 +96,14 @@ def read_image(path: str | os.PathLike[str], *, apply_exif: bool = True) -> npt.
 
 
 def from_pil(picture: Any) -> npt.NDArray[np.uint8]:
-    """Any Pillow mode; transparency is dropped, 16-bit gray is brought to 8 bits."""
+    """Convert any Pillow mode; transparency is dropped, 16-bit gray is brought to 8 bits."""
     if picture.mode.startswith("I") or picture.mode == "F":
         return as_rgb(np.asarray(picture))
     return np.array(picture.convert("RGB"), np.uint8)
 
 
 def as_rgb(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """[H, W], [H, W, 1 | 3 | 4] or [3, H, W]; whole numbers, or floating point in [0, 1].
+    """Convert [H, W], [H, W, 1 | 3 | 4] or [3, H, W]; whole numbers, or floating point in [0, 1].
 
     16-bit numbers are read as 8, 10, 12, 14 or 16 bits deep, whichever is the least that holds the brightest pixel,
     since cameras of 10 and 12 bits store their values in the low bits.

@@ -73,7 +73,7 @@ def _npy(path: Path) -> Array:
 
 
 def _text(path: Path) -> Array:
-    """Lines of x y z and more (.xyz, .csv): columns by their names where the first line has them, else the first three.
+    """Read lines of x y z and more (.xyz, .csv): columns by the names in the first line, else the first three.
 
     A first line with a single number, the count of points, is left out, as are comments (#, //).
     """
@@ -190,7 +190,7 @@ _LAZ_LOCK = threading.Lock()
 
 
 def _pcd(path: Path) -> Array:
-    """Point Cloud Library files: ascii, binary, and binary_compressed (LZF, stored field by field)."""
+    """Read Point Cloud Library files: ascii, binary, and binary_compressed (LZF, stored field by field)."""
     data = path.read_bytes()
     header: dict[str, list[str]] = {}
     position = 0

@@ -83,14 +83,14 @@ def read_points(path: Path) -> PointList:
 
 
 def _text_rows(text: str) -> list[list[Any]]:
-    """Rows of CSV (comma, semicolon or tab) or of words; lines that start with # are comments."""
+    """Read rows of CSV (comma, semicolon or tab) or of words; lines that start with # are comments."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     separator = next((mark for mark in (",", ";", "\t") if lines and mark in lines[0]), None)
     return [line.split() for line in lines] if separator is None else list(csv.reader(lines, delimiter=separator))
 
 
 def _json_rows(data: Any) -> list[list[Any]]:
-    """Rows of [[u, v, depth], …], of [{"u": …, "v": …, "depth": …}, …], or of {"points": either}."""
+    """Read rows of [[u, v, depth], …], of [{"u": …, "v": …, "depth": …}, …], or of {"points": either}."""
     data = data.get("points") if isinstance(data, dict) else data
     if not isinstance(data, list):
         raise ValueError("no list of points")

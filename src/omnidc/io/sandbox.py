@@ -45,7 +45,7 @@ class Sandbox:
     """One child process, started at its first task and again after it died. Not for use by two threads at once."""
 
     def __init__(self, module: str, memory: int = 4 * 2**30, imports: tuple[str, ...] = ()) -> None:
-        """module: holds the functions that run there. memory: address space in bytes, where the system can limit it.
+        """Prepare a child process. module: its functions; memory: address space in bytes, where it can be limited.
 
         imports: modules that the functions import, so that the time for it is not counted as a file's.
         """

@@ -97,7 +97,7 @@ def arrange(
 
 
 def _fits_first(shape: tuple[int, int], first: tuple[int, int], second: tuple[int, int]) -> bool | None:
-    """True where a map of this shape fits only the first, False where only the second, None for both or neither."""
+    """Return True where a map of this shape fits only the first, False where only the second, else None."""
     if shape in (first, second) and first != second:
         return shape == first
     one, two = same_view(shape, first), same_view(shape, second)
@@ -105,7 +105,7 @@ def _fits_first(shape: tuple[int, int], first: tuple[int, int], second: tuple[in
 
 
 def same_view(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """True for two resolutions of one view; sizes are whole numbers, so that small maps are a little off."""
+    """Return True for two resolutions of one view; sizes are whole numbers, so that small maps are a little off."""
     return abs(one[1] * other[0] - one[0] * other[1]) <= SAME_SHAPE * one[1] * other[0] + max(other)
 
 

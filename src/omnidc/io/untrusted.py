@@ -1,4 +1,4 @@
-"""The door for files of unknown origin.
+"""Limits and errors for files of unknown origin.
 
 Every reader of the package wraps its parser in `untrusted`: whatever the parser raises becomes one `FileError` that
 names the file and says what to do. Sizes are checked from headers, before anything is unpacked, against the `Limits`
@@ -97,7 +97,7 @@ def untrusted(
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Parsers written in Rust report a bug of theirs with an error that is no `Exception`."""
+    """Return True for a panic of a parser written in Rust: an error that is no `Exception`."""
     return type(error).__name__ == "PanicException"
 
 
@@ -271,7 +271,7 @@ def read_text(path: Path, limit: int = 2**26) -> str:
 
 
 def is_number(word: object) -> bool:
-    """True for a number, or the text of one; False for the name of a column."""
+    """Return True for a number, or the text of one; False for the name of a column."""
     try:
         float(word)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -35,7 +35,7 @@ class Cells:
         return self.sums[:, 1:]
 
     def coarser(self) -> Cells:
-        """The same measurements in cells of twice the size; h and w are even."""
+        """Return the same measurements in cells of twice the size; h and w are even."""
         count = self.sums[:, :1]
         x = (count[..., 1::2] - count[..., ::2]) / 4
         sums = add_pairs(self.sums, -1)
@@ -51,7 +51,7 @@ class Cells:
         x: Tensor,  # [B, 1, h, w], log depth in the middle of each cell
         slope: Tensor | None,  # [B, 2, h, w], of x along columns and rows, per cell; None = flat
     ) -> Tensor:  # [B, 1, h, w]
-        """Σ weight · (log depth − x at its place)."""
+        """Return Σ weight · (log depth − x at its place)."""
         flat = self.log_depth - self.weight * x
         if slope is None or self.offset is None:
             return flat
@@ -66,12 +66,12 @@ def pixel_cells(
     log_depth: Tensor,  # [B, 1, H, W], anything where the weight is 0
     weight: Tensor,  # [B, 1, H, W] ≥ 0, 0 where nothing was measured
 ) -> Cells:
-    """One cell for each pixel."""
+    """Make one cell for each pixel."""
     return Cells(torch.cat([weight, weight * log_depth], dim=1), None)
 
 
 def central_slope(x: Tensor) -> Tensor:  # [B, 1, h, w] → [B, 2, h, w], h and w at least 2
-    """Mean of the two differences at a cell along columns and rows; at the border there is one."""
+    """Return the mean of the two differences at a cell along columns and rows; at the border there is one."""
     dx, dy = differences(x)
     dx = F.pad(dx, (1, 1, 0, 0), mode="replicate")
     dy = F.pad(dy, (0, 0, 1, 1), mode="replicate")
@@ -82,12 +82,12 @@ def edge_slope(
     gradients: Tensor,  # [B, 2, h, w], differences from the cell before along columns and rows
     weights: Tensor,  # [B, 2, h, w] > 0
 ) -> Tensor:  # [B, 2, h, w]
-    """Weighted mean of the two gradients at a cell: one of little weight crosses an outline and says nothing here."""
+    """Return the weighted mean of the two gradients at a cell; one that crosses an outline has little weight."""
     products = _add_ends(gradients * weights)
     return products / _add_ends(weights)
 
 
 def _add_ends(edges: Tensor) -> Tensor:  # [B, 2, h, w] → [B, 2, h, w]
-    """Per cell, the sum of the two edges at it along columns and rows."""
+    """Return for each cell the sum of the two edges at it along columns and rows."""
     x, y = split_edges(edges)
     return join_edges((x, y)) + torch.cat([F.pad(x, (0, 1, 0, 0)), F.pad(y, (0, 0, 0, 1))], dim=1)

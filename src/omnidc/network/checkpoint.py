@@ -46,11 +46,11 @@ FORMAT = "omnidc"
 
 
 def load_network(name_or_path: str | os.PathLike[str], device: str | torch.device = "cpu") -> DepthNetwork:
-    """The network of a file, or of a name in `BUNDLED`, ready to run (eval mode).
+    """Load the network of a file, or of a name in `BUNDLED`, ready to run (eval mode).
 
     A released v1.1 model gets Depth Anything V2 as its prior, which is fetched when first used.
     """
-    path = find(name_or_path)
+    path = resolve(name_or_path)
     tensors, metadata, options = read(path)
     if FORMAT in metadata:
         config, network_class = config_of(path, metadata)
@@ -61,7 +61,7 @@ def load_network(name_or_path: str | os.PathLike[str], device: str | torch.devic
     known = "a network that this version of omnidc knows"
     with untrusted(path, known, "update omnidc", CheckpointError), torch.device("meta"):
         network: DepthNetwork = network_class(config)
-    fill(network, tensors, path)
+    load_strict(network, tensors, path)
     if isinstance(network, PaperNetwork) and network.config.prior:
         network.prior = DepthAnything(device=device)
     return network.to(device).eval()
@@ -83,7 +83,8 @@ def save_network(
         temporary.write_bytes(save(tensors, texts))
 
 
-def find(name_or_path: str | os.PathLike[str]) -> Path:
+def resolve(name_or_path: str | os.PathLike[str]) -> Path:
+    """Return the file of a bundled name or of a path; raise `CheckpointError` where there is none."""
     path = BUNDLED.get(os.fspath(name_or_path))
     if path is not None and not path.is_file():
         raise CheckpointError(
@@ -109,7 +110,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], argparse.Namesp
 
 
 def config_of(path: Path, metadata: Mapping[str, str]) -> tuple[Any, type[Any]]:
-    """Configuration and class of a file of ours."""
+    """Return configuration and class of a file of ours."""
     try:
         values = json.loads(metadata["config"])
         retired = values["architecture"] == RETIRED
@@ -143,14 +144,14 @@ def _check_types(config: Any, default: Any) -> None:
             raise ValueError(f"{name} = {str(value)[:40]}")
 
 
-def fill(network: DepthNetwork, tensors: Mapping[str, Tensor], path: Path) -> None:
+def load_strict(network: DepthNetwork, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Put tensors into a network on the meta device; names and shapes must match exactly."""
     expected = network.state_dict()
     missing = [name for name in expected if name not in tensors]
     excess = [name for name in tensors if name not in expected]
     if missing or excess:
-        parts = [f"lacks {len(missing)} ({listed(missing)})"] if missing else []
-        parts += [f"has {len(excess)} unknown ones ({listed(excess)})"] if excess else []
+        parts = [f"lacks {len(missing)} ({summarize(missing)})"] if missing else []
+        parts += [f"has {len(excess)} unknown ones ({summarize(excess)})"] if excess else []
         raise CheckpointError(
             f"{path} does not fit its network: of {len(expected)} tensors it {' and '.join(parts)}; "
             "it is incomplete or of another model."
@@ -161,12 +162,12 @@ def fill(network: DepthNetwork, tensors: Mapping[str, Tensor], path: Path) -> No
         if tensors[name].shape != like.shape
     ]
     if wrong:
-        raise CheckpointError(f"{path} does not fit its network: it has {listed(wrong)}.")
+        raise CheckpointError(f"{path} does not fit its network: it has {summarize(wrong)}.")
     network.load_state_dict(
         {name: tensors[name].to(like.dtype, copy=True) for name, like in expected.items()}, assign=True
     )
 
 
-def listed(names: list[str]) -> str:
-    """All names; a file of another model altogether would fill the screen, so only the first ten of very many."""
+def summarize(names: list[str]) -> str:
+    """Join names for a message; of more than fifty, as in a file of another model, only the first ten."""
     return ", ".join(names if len(names) <= 50 else [*names[:10], f"… {len(names) - 10} more"])

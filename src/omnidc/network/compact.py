@@ -1,12 +1,12 @@
-"""The compact network: OMNI-DC's idea with a small trunk, made for CPUs. One `forward` in four stages.
+"""The compact network: OMNI-DC with a small trunk for CPUs. One `forward` in four stages.
 
     screen     measurements                       →  a first confidence for each          (`omnidc.network.screen`)
     fields     image, measurements                →  gradients, edge weights, confidence  (`omnidc.network.trunk`)
     integrate  gradients, measurements            →  log depth on the integrator's grid   (`omnidc.integrate`)
     refine     log depth, image, measurements     →  depth, Laplace scale, sky            (`omnidc.network.refine`)
 
-Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that a shallow scene looks
-to the network like a deep one. Gradients are corrections: a learned gate adds the slope of the first guess, so that
+Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that shallow and
+deep scenes have the same range. Gradients are corrections: a learned gate adds the slope of the first guess, so that
 where the image is uninformative the result is plain interpolation. Measurements count at their pixel, not in the middle
 of their cell (`omnidc.network.cells`). The confidence of a measurement is judged by the others around it first; the
 trunk adds what the image says of it, and that confidence weighs it in everything that follows.
@@ -28,7 +28,7 @@ from omnidc.integrate import SolveInfo, integrate
 from omnidc.integrate.energy import differences, join_edges, pool
 from omnidc.network.cells import Cells, central_slope, edge_slope, pixel_cells
 from omnidc.network.efficientnet import EfficientNetLite0
-from omnidc.network.interface import DepthNetwork, Fields, Prediction
+from omnidc.network.interface import DepthNetwork, Fields, Prediction, Refinement
 from omnidc.network.normalize import (
     PRIOR_LOG_STD,
     Normalization,
@@ -55,11 +55,11 @@ from omnidc.network.trunk import Trunk
 DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
 # A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
 WEIGHT_SLOPE, WEIGHT_LOGIT = 1.5, 3.3  # half of the full weight at a confidence of 0.96
-# The trunk's input only leaves out what is plainly wrong: it judges the rest by the image.
+# The input of the trunk leaves out only obvious outliers: the image decides about the rest.
 INPUT_SLOPE, INPUT_LOGIT = 3.0, -0.5  # half of the full weight at a confidence of 0.4
 SPREAD_LEVEL = 2  # halvings of the first guess whose spread is measured: cells of 8 pixels
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
-ANCHOR_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
+PULL_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 CORRECTION_LOGIT = -2.0  # of the share of the spread residuals that is added before the propagation at the start
 HALF_HIDDEN = 32  # channels between the two convolutions of the gradient head at 1/2
 LOCAL_STEP = 0.05  # of log depth: a clear difference between cells of 2 × 2 pixels
@@ -147,10 +147,10 @@ class CompactNetwork(DepthNetwork):
         )
         # log Laplace scale (5 % at first), sky logit, share of the residuals, and of the propagation at half size the
         # pull and the guide
-        first = (math.log(0.05), -3.0, CORRECTION_LOGIT, ANCHOR_LOGIT)
+        first = (math.log(0.05), -3.0, CORRECTION_LOGIT, PULL_LOGIT)
         self.half_head = _last(c2, (*first, *[0.0] * 4, CENTER_LOGIT, *[0.0] * 4))
         # The same of the propagation at full size, for the four pixels of a cell
-        self.full_head = _last(c2, (*[ANCHOR_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
+        self.full_head = _last(c2, (*[PULL_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
         self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
@@ -179,7 +179,7 @@ class CompactNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W]
         norm: Normalization,
     ) -> Solved:
-        """Stages 1 to 3, and the propagation at half size."""
+        """Run stages 1 to 3, and the propagation at half size."""
         measured, valid = masked_log(sparse / norm.median)
         logit = self.screen(measured / norm.log_std, valid)
         plausible = torch.sigmoid(INPUT_SLOPE * (logit - INPUT_LOGIT)) * valid
@@ -196,7 +196,7 @@ class CompactNetwork(DepthNetwork):
         if self.upsample4 is not None:
             half = convex_upsample2x(half, self.upsample4(F.relu(features[1])))
         x2, half, maps = self._refine_half(features[0], half, cells, weight)
-        fields = Fields(gradients, edge_weights, confidence, {"start": guess.log_depth})
+        fields = Fields(gradients, edge_weights, confidence, CompactRefinement(guess.log_depth))
         judged = torch.cat([confidence, weight], dim=1)
         full = convex_upsample2x(half, self.upsample2(x2))
         return Solved(fields, judged, log_depth, info, x2, torch.cat([full, upsample2x(maps)], dim=1))
@@ -210,7 +210,7 @@ class CompactNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W]
         keep_input: bool,
     ) -> Prediction:
-        """Stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
+        """Run stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
         height, width = image.shape[-2:]
         rows = max(MIN_BAND_ROWS, BAND_PIXELS // width) if may_split(image) else height
         rows += -rows % SPREAD_CELLS[0]  # bands begin where cells do
@@ -240,7 +240,7 @@ class CompactNetwork(DepthNetwork):
         keep_input: bool,
         rows: tuple[int, int],
     ) -> tuple[Tensor, ...]:
-        """Depth / median, log depth before the propagation, its Laplace scale, sky logit and confidence of some rows.
+        """Return depth / median, log depth before the propagation, Laplace scale, sky logit, confidence of some rows.
 
         Each step of the propagation reaches one row further, and each of the last correction two: as many rows around
         them are computed and dropped.
@@ -249,7 +249,7 @@ class CompactNetwork(DepthNetwork):
         margin = self.config.refine_margin
         first, last = max(0, rows[0] - margin), min(height, rows[1] + margin)
         low, high = source_rows(first, last, size[0], height)
-        top, bottom = low // 2, (high + 1) // 2  # cells of 2 × 2 pixels; ONNX would round a negative number towards 0
+        top, bottom = low // 2, (high + 1) // 2  # cells of 2 × 2 pixels; ONNX would round a negative number toward 0
         maps = self.pixel_maps(solved.x2[..., top:bottom, :], solved.maps[..., 2 * top : 2 * bottom, :])
         maps = maps[..., low - 2 * top : high - 2 * top, : size[1]]
         maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))
@@ -263,7 +263,7 @@ class CompactNetwork(DepthNetwork):
         features: Tensor,  # [B, C, h / 2, w / 2]
         maps: Tensor,  # [B, 3, h, w], log depth, log Laplace scale, sky logit
     ) -> Tensor:  # [B, 13, h, w]
-        """`maps`, and the pull to the measurements and the guide of the propagation."""
+        """Return `maps`, and the pull to the measurements and the guide of the propagation."""
         return torch.cat([maps, _to_pixels(self.full_head(features))], dim=1)
 
     def refine_pixels(
@@ -275,19 +275,19 @@ class CompactNetwork(DepthNetwork):
         median: Tensor,  # [B, 1, 1, 1]
         keep_input: bool | Tensor,  # as a tensor: bool [1, 1, 1, 1]
     ) -> tuple[Tensor, ...]:
-        """Depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
-        start, log_scale, sky, pull, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
+        """Return depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
+        start, log_scale, sky, pull_logit, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
         measured, given = masked_log(sparse / median)
         confidence, weight = (judged * given).chunk(2, dim=1)
         if isinstance(keep_input, Tensor):
-            anchor = torch.where(keep_input, given, weight * torch.sigmoid(pull))
+            pull = torch.where(keep_input, given, weight * torch.sigmoid(pull_logit))
         else:
-            anchor = given if keep_input else weight * torch.sigmoid(pull)
+            pull = given if keep_input else weight * torch.sigmoid(pull_logit)
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
         affinity = torch.addcmul(guide, pixel_color_distance(image), color).softmax(dim=1)
-        log_depth = propagate(start, affinity, self.config.propagation_steps, measured, anchor)
+        log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
-        depth = torch.addcmul(log_depth, anchor, measured - log_depth).exp()
+        depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
         scale = depth * (log_scale + self.scale_at_input * weight).exp()
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
@@ -297,7 +297,7 @@ class CompactNetwork(DepthNetwork):
         guess: Prefill,
         norm: Normalization,
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
-        """Gradients g_r and edge weights W_r of the R resolutions; what cells add to the logit of the confidence."""
+        """Return gradients g_r and edge weights W_r of R resolutions, and what cells add to the confidence logit."""
         finest = 0 if self.config.cell == 2 else 1
         contrast = norm.log_std / PRIOR_LOG_STD
         outputs = [head(one) for head, one in zip(self.gradient_heads, features[finest:], strict=False)]
@@ -316,7 +316,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
-        """Measurements of a cell enter as the mean of what they say of its middle, with the sum of their weights."""
+        """Solve with the measurements of each cell: their mean, extrapolated to its center, and sum of weights."""
         level = self.config.cell // 2 - 1
         cells = cells if level == 0 else cells.coarser()
         zero = torch.zeros_like(cells.weight)
@@ -329,9 +329,9 @@ class CompactNetwork(DepthNetwork):
         mean: Tensor,  # [B, 1, h, w], log depth of the measurements of each cell
         total: Tensor,  # [B, 1, h, w], sum of their weights
         weights: tuple[Tensor, ...],
-        start: Tensor,  # [B, 1, h, w]
+        warm_start: Tensor,  # [B, 1, h, w]
     ) -> tuple[Tensor, SolveInfo]:
-        """One solve; the exported form of the network has another solver here."""
+        """Solve once; the exported form of the network has another solver here."""
         return integrate(
             gradients,
             mean,
@@ -339,7 +339,7 @@ class CompactNetwork(DepthNetwork):
             total,
             weights,
             alpha=self.log_alpha.exp(),
-            warm_start=start,
+            warm_start=warm_start,
             iterations=self.config.iterations,
             levels=self.config.levels,
         )
@@ -351,7 +351,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         weight: Tensor,  # [B, 1, H, W], of the measurements
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features that know the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
+        """Return features of the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
         slope = central_slope(half)
         residual = cells.residual(half, slope)
         mean = residual / (cells.weight + 1e-6)
@@ -360,17 +360,24 @@ class CompactNetwork(DepthNetwork):
         local = torch.cat([slope, present * mean, correction], dim=1)
         local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)
         x2 = self.refine2(torch.cat([F.relu(features), local], dim=1))
-        maps, share, pull, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
-        anchor = F.max_pool2d(weight, 2) * torch.sigmoid(pull)
+        maps, share, pull_logit, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
+        pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean
         half = torch.addcmul(half, torch.sigmoid(share), correction)
-        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, anchor)
+        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, pull)
         return x2, half, maps
 
 
 @dataclass(frozen=True)
+class CompactRefinement(Refinement):
+    """The first guess, for losses relative to it."""
+
+    prefill: Tensor  # [B, 1, H, W], log of depth / median, interpolated from the measurements; working size, padded
+
+
+@dataclass(frozen=True)
 class Solved:
-    """What stages 1 to 3 hand on, at the working size."""
+    """Results of stages 1 to 3, at the working size."""
 
     fields: Fields
     judged: Tensor  # [B, 2, H, W] in [0, 1], confidence and weight of each measurement, 0 where there is none
@@ -381,7 +388,7 @@ class Solved:
 
 
 def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
-    """The guess in standard deviations of the scene."""
+    """Return the guess in standard deviations of the scene."""
     levels = tuple(
         Cells(torch.cat([one.weight, one.log_depth / norm.log_std], dim=1), one.offset) for one in guess.levels
     )
@@ -389,12 +396,12 @@ def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
 
 
 def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
-    """Two convolutions; the last starts near `bias`."""
+    """Make two convolutions; the last starts near `bias`."""
     return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias))
 
 
 def _last(inputs: int, bias: Sequence[float]) -> nn.Conv2d:
-    """A 1 × 1 convolution that starts near `bias`."""
+    """Make a 1 × 1 convolution that starts near `bias`."""
     layer = nn.Conv2d(inputs, len(bias), 1)
     if not layer.weight.is_meta:  # where torch would load its compiler for random numbers that a file replaces
         with torch.no_grad():
@@ -404,7 +411,7 @@ def _last(inputs: int, bias: Sequence[float]) -> nn.Conv2d:
 
 
 def _to_pixels(cells: Tensor) -> Tensor:  # [B, 4 C, h, w] → [B, C, 2 h, 2 w]
-    """`F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
+    """Compute `F.pixel_shuffle` in one copy, whatever the memory format of `cells`."""
     if is_traced():
         return F.pixel_shuffle(cells, 2)  # one ONNX node
     batch, channels, height, width = cells.shape

@@ -60,7 +60,7 @@ class InvertedResidual(nn.Module):
         return x + y if self.shortcut else y
 
     def run_in_bands(self, x: Tensor, rows: int) -> Tensor:
-        """The same, `rows` at a time, so that the expanded features stay in the cache: up to three times faster."""
+        """Compute the same, `rows` at a time, so that the expanded features stay in cache: up to 3 times faster."""
         conv = self.depthwise
         kernel, stride, height = conv.kernel_size[0], conv.stride[0], x.shape[-2]
         above, below = ((kernel - 2) // 2, (kernel - 1) // 2) if stride == 2 else (kernel // 2, kernel // 2)

@@ -14,14 +14,36 @@ median enters once, in `forward`, and the result is multiplied by it at the end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo
 from omnidc.network.normalize import masked_median
+
+AnyRefinement = TypeVar("AnyRefinement", bound="Refinement")
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Maps of `fields` that only later stages or losses of the same network need: a network with some has a subclass.
+
+    Every field of a subclass is a tensor, or None where the network does not have it.
+    """
+
+    def map(self: AnyRefinement, function: Callable[[Tensor], Tensor]) -> AnyRefinement:
+        """Return the same record with `function` applied to each tensor."""
+        tensors = {one.name: getattr(self, one.name) for one in fields(self)}
+        return replace(self, **{name: function(values) for name, values in tensors.items() if values is not None})
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all tensors."""
+        tensors = (getattr(self, one.name) for one in fields(self))
+        return sum(values.numel() * values.element_size() for values in tensors if values is not None)
 
 
 @dataclass
@@ -31,7 +53,7 @@ class Fields:
     gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
     confidence: Tensor  # in [0, 1], of each measurement: [B, 1, h, w] in staged networks, else [B, 1, H, W]
-    refinement: dict[str, Tensor] = field(default_factory=dict)  # what later stages or losses need
+    refinement: Refinement = field(default_factory=Refinement)
 
 
 @dataclass
@@ -57,7 +79,7 @@ class DepthNetwork(nn.Module, ABC):
     padding: str  # how callers pad up to it, bottom and right: "replicate", or "mean" (ImageNet's mean color)
 
     def for_inference(self) -> DepthNetwork:
-        """The same network in the form that infers fastest; it may be changed in place and unfit for training."""
+        """Return the network in its fastest form for inference; it may be changed in place and unfit for training."""
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     @abstractmethod
@@ -84,7 +106,7 @@ class StagedNetwork(DepthNetwork):
         self,
         fields: Fields,
         sparse: Tensor,  # [B, 1, H, W], depth / median
-        start: Tensor | None = None,  # [B, 1, h, w], warm start of the solver
+        warm_start: Tensor | None = None,  # [B, 1, h, w], first guess of the solver
     ) -> tuple[Tensor, SolveInfo]: ...
 
     @abstractmethod
@@ -100,12 +122,12 @@ class StagedNetwork(DepthNetwork):
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
-        start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median: warm start for video
+        warm_start: Tensor | None = None,  # [B, 1, h, w], `log_depth` of the last frame of a video + log of its median
     ) -> Prediction:
         median = masked_median(sparse)
         relative = sparse / median
         fields = self.fields(image, relative)
-        log_depth, info = self.integrate(fields, relative, None if start is None else start - median.log())
+        log_depth, info = self.integrate(fields, relative, None if warm_start is None else warm_start - median.log())
         depth, depth_init, scale = self.refine(fields, log_depth, relative)
         return Prediction(
             depth=depth * median,

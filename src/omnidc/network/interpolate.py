@@ -26,9 +26,9 @@ class Interpolator(StagedNetwork):
         confidence = sparse.new_ones(batch, 1, height // 4, width // 4)
         return Fields((gradients,), None, confidence)
 
-    def integrate(self, fields: Fields, sparse: Tensor, start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
+    def integrate(self, fields: Fields, sparse: Tensor, warm_start: Tensor | None = None) -> tuple[Tensor, SolveInfo]:
         observed, mask = masked_log(downsample_sparse(sparse)[0])
-        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, warm_start=start)
+        return integrate(fields.gradients, observed, mask, fields.confidence, fields.weights, warm_start=warm_start)
 
     def refine(self, fields: Fields, log_depth: Tensor, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         depth = F.interpolate(log_depth, scale_factor=4, mode="bilinear").exp()

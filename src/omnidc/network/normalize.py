@@ -25,7 +25,7 @@ GUESS_TAIL, GUESS_WIDTH = 10, 2.5631  # a tenth of the first guess lies beyond e
 def normalize_imagenet(
     image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
 ) -> Tensor:
-    """Zero mean and unit variance per channel, by ImageNet's statistics."""
+    """Normalize to zero mean and unit variance per channel, by ImageNet's statistics."""
     mean = image.new_tensor(IMAGENET_MEAN).view(3, 1, 1)
     std = image.new_tensor(IMAGENET_STD).view(3, 1, 1)
     return (image - mean) / std
@@ -57,7 +57,7 @@ class Normalization:
 def normalization(
     sparse: Tensor,  # [B, 1, H, W], 0 = no measurement; H and W multiples of NORM_CELL
 ) -> Normalization:
-    """Median and spread of the measurements; of each cell of 8 × 8 pixels only the nearest counts.
+    """Return median and spread of the measurements; of each cell of 8 × 8 pixels only the nearest counts.
 
     So clusters of points weigh little, and a sort of few values replaces a median over pixels, which does not export.
     The spread is the distance of two quantiles; few measurements are mixed with a prior.

@@ -62,7 +62,7 @@ def push_residual(
     weight: Tensor,  # [B, 1, h, w] ≥ 0; h and w multiples of 8
     residual: Tensor,  # [B, 1, h, w], weight times the residual of a cell's measurements
 ) -> Tensor:  # [B, 1, h, w]
-    """Residuals in the cells between measurements, by the same pyramid; 0 where none is near."""
+    """Return residuals in the cells between measurements, by the same pyramid; 0 where none is near."""
     sums = [torch.cat([weight, residual], dim=1)]
     while len(sums) < RESIDUAL_LEVELS:
         sums.append(add_pairs(add_pairs(sums[-1], -1), -2))
@@ -85,12 +85,12 @@ def _push(
 
 
 def presence(weight: Tensor) -> Tensor:  # [B, 1, h, w] ≥ 0 → [B, 1, h, w] in [0, 1)
-    """t: 0 where nothing was measured, near 1 where a measurement counts in full."""
+    """Return t: 0 where nothing was measured, near 1 where a measurement counts in full."""
     return weight / (weight + PRIOR)
 
 
 def _density(levels: Sequence[Cells]) -> Tensor:  # → [B, 1, h, w] of the finest level
-    """Mean over the levels of t."""
+    """Return the mean over the levels of t."""
     density = torch.zeros_like(levels[-1].weight)
     for level in range(len(levels) - 1, -1, -1):
         if level < len(levels) - 1:
@@ -104,7 +104,7 @@ def _diffuse(
     t: Tensor,  # [B, 1, h, w] in [0, 1), 0 where nothing was measured
     steps: int,
 ) -> Tensor:
-    """Residuals in the cells between measurements: a quotient of two diffused maps, so that gaps do not weaken them."""
+    """Return residuals in the cells between measurements: quotients of two diffused maps, which gaps do not weaken."""
     given = torch.cat([residual, t], dim=1)
     x, free = given, 1 - t
     for _ in range(steps):

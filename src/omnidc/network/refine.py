@@ -1,13 +1,13 @@
 """Stage 4, refine: from the integrator's grid to the output size, guided by colors and measurements.
 
 At half and at full size: convex upsampling, each pixel a learned mean of the nine cells around it, so that a depth edge
-needs no slope, then a few steps of anchored propagation (DySPN's idea, with a fixed neighborhood),
+needs no slope, then a few steps of propagation (as DySPN, with a fixed neighborhood),
 
     x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
 
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
-c is the confidence of the measurement o. Last, a median removes what single pixels differ by from those around them,
-and what the result still differs by from trusted measurements is spread over the surfaces that they lie on.
+c is the weight of the measurement o. Last, a median removes deviations of single pixels, and the remaining residuals at
+reliable measurements are spread over the surfaces around them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from torch.autograd.function import once_differentiable
 
 NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
-TRUSTED, TRUST_WIDTH = 0.94, 0.025  # confidence at which a residual counts half when it is spread, and how sharply
+RELIABLE_CONFIDENCE = 0.94  # of a measurement whose residual is spread with half of its weight
+CONFIDENCE_WIDTH = 0.025  # of the sigmoid from weight 0 to 1 around it
 SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
 SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
 SAME_SURFACE = 0.04  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
@@ -36,21 +37,21 @@ def propagate(
     affinity: Tensor,  # [B, 9, H, W] ≥ 0, sums to 1 over the neighborhood
     steps: int,
     measured: Tensor | None = None,  # [B, 1, H, W], x of the measurements, anything where there is none
-    anchor: Tensor | None = None,  # [B, 1, H, W] in [0, 1], weight of the measurement, 0 where there is none
+    pull: Tensor | None = None,  # [B, 1, H, W] in [0, 1], c: weight of the measurement, 0 where there is none
 ) -> Tensor:
-    """Propagation, anchored where measurements are given; see the module's text."""
+    """Propagate x over the neighborhood and pull it to the measurements after each step (module docstring)."""
 
-    def pull(x: Tensor) -> Tensor:
-        return x if measured is None or anchor is None else torch.addcmul(x, anchor, measured - x)
+    def constrain(x: Tensor) -> Tensor:
+        return x if measured is None or pull is None else torch.addcmul(x, pull, measured - x)
 
-    x = pull(x)
+    x = constrain(x)
     for _ in range(steps):
-        x = pull(_mix(x, affinity))
+        x = constrain(_mix(x, affinity))
     return x
 
 
 def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
-    """Medians of five pixels along the rows, then along the columns; pixels beyond the border repeat those at it."""
+    """Take medians of five pixels along rows, then along columns; pixels beyond the border repeat those at it."""
     height, width = x.shape[-2:]
     padded = F.pad(x, (2, 2, 0, 0), mode="replicate")
     x = _median(*(padded[..., k : k + width] for k in range(5)))
@@ -59,7 +60,7 @@ def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
 
 
 def _median(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor) -> Tensor:
-    """The larger of two minima and the smaller of two maxima leave a median of three."""
+    """Return the median of five: the larger of two minima and the smaller of two maxima leave a median of three."""
     low = torch.maximum(torch.minimum(a, b), torch.minimum(d, e))
     high = torch.minimum(torch.maximum(a, b), torch.maximum(d, e))
     return torch.maximum(torch.minimum(low, high), torch.minimum(torch.maximum(low, high), c))
@@ -71,7 +72,7 @@ def spread_residual(
     confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is no measurement
     given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
 ) -> Tensor:
-    """Correct x around trusted measurements by what it differs from them, over the surfaces that they lie on.
+    """Spread the residuals at reliable measurements over the surfaces around them.
 
     In windows of cells, the widest first, the residual r of the measurements is a linear function of log depth,
 
@@ -82,7 +83,7 @@ def spread_residual(
     """
     height, width = x.shape[-2:]
     start = x
-    weight = torch.sigmoid((confidence - TRUSTED) / TRUST_WIDTH) * given
+    weight = torch.sigmoid((confidence - RELIABLE_CONFIDENCE) / CONFIDENCE_WIDTH) * given
     for size in SPREAD_CELLS:
         maps = _window_regression(start, measured - x, weight, size)
         maps = F.interpolate(maps, scale_factor=size, mode="bilinear", align_corners=False)[..., :height, :width]
@@ -98,7 +99,7 @@ def _window_regression(
     weight: Tensor,  # [B, 1, H, W] ≥ 0
     size: int,  # pixels along a cell
 ) -> Tensor:  # [B, 5, ⌈H / size⌉, ⌈W / size⌉]
-    """x̄, r̄, b, the precision of `spread_residual`'s Gaussian and its share, of each cell and the eight around it.
+    """Return x̄, r̄, b, precision and share of the Gaussian of `spread_residual`, of each cell and the eight around it.
 
     Second moments are summed about the means of cells, then of windows: differences of large sums would lose digits.
     """
@@ -144,7 +145,7 @@ def _mix(x: Tensor, affinity: Tensor) -> Tensor:
 
 
 def _step(x: Tensor, affinity: Tensor) -> Tensor:
-    """Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
+    """Return Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
     height, width = x.shape[-2:]
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
     out = torch.zeros_like(x)
@@ -183,7 +184,7 @@ def convex_upsample2x(
     x: Tensor,  # [B, 1, h, w]
     logits: Tensor,  # [B, 36, h, w], of the nine cells around a cell, for each of its four pixels
 ) -> Tensor:  # [B, 1, 2 h, 2 w]
-    """Each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
+    """Make each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
     batch, _, height, width = x.shape
     weights = logits.reshape(batch, 9, 4, height, width).softmax(dim=1)
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
@@ -194,7 +195,7 @@ def convex_upsample2x(
 
 
 def bilinear_logits() -> list[float]:
-    """The 36 logits with which `convex_upsample2x` is nearly bilinear."""
+    """Return the 36 logits with which `convex_upsample2x` is nearly bilinear."""
     near = ((0.25, 0.75, 0.0), (0.0, 0.75, 0.25))  # of the cells before, at and after, for a cell's two pixels
     return [
         math.log(near[row][y] * near[column][x] + UNUSED)
@@ -205,7 +206,7 @@ def bilinear_logits() -> list[float]:
 
 
 def pixel_color_distance(image: Tensor) -> Tensor:  # [B, 3, H, W] → [B, 9, H, W]
-    """Distance in color, in units of `COLOR_STEP`, of every pixel from each of its neighborhood; 0 from itself.
+    """Return the distance in color, in units of `COLOR_STEP`, of a pixel from each of its neighborhood; 0 from itself.
 
     Pixels beyond the border repeat those at it. A distance serves both of its ends, so that four are computed.
     """

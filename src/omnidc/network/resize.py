@@ -14,7 +14,7 @@ def shrink(
     sparse: Tensor,  # [B, 1, H, W], 0 = no measurement
     size: tuple[int, int] | None,  # height, width, at most H, W; None = no change
 ) -> tuple[Tensor, Tensor]:
-    """Image and measurements at a smaller size: means of colors; of several measurements in a pixel the nearest."""
+    """Shrink image and measurements: means of colors; of several measurements in a pixel the nearest."""
     if size is None or tuple(size) == tuple(image.shape[-2:]):
         return image, sparse
     return F.interpolate(image, size=size, mode="area"), resize_sparse(sparse, size)
@@ -39,7 +39,7 @@ def resize_sparse(
 
 
 def source_rows(first: int, last: int, h: int, H: int) -> tuple[int, int]:
-    """Of a map with h rows, those between which rows first … last − 1 of H are interpolated: from, to (exclusive)."""
+    """Return which of h rows are needed to interpolate rows first … last − 1 of H: from, to (exclusive)."""
     if h == H:
         return first, last
     return max(0, math.floor((first + 0.5) * h / H - 0.5)), min(h, math.floor((last - 0.5) * h / H - 0.5) + 2)
@@ -52,7 +52,7 @@ def bilinear_rows(
     size: tuple[int, int],  # H, W
     rows: tuple[int, int],  # from, to (exclusive)
 ) -> Tensor:  # [B, C, to − from, W]
-    """Some rows of a map at another size, as `F.interpolate` with mode "bilinear" would give them."""
+    """Return some rows of a map at another size, as `F.interpolate` with mode "bilinear" would give them."""
     H, W = size
     if (h, maps.shape[-1]) == size:
         return maps
@@ -68,7 +68,7 @@ def nearest_rows(
     size: tuple[int, int],  # H, W
     rows: tuple[int, int],  # from, to (exclusive)
 ) -> Tensor:  # [B, C, to − from, W]
-    """Some rows of a map at another size: the value of the pixel into which each pixel's center falls."""
+    """Return some rows of a map at another size: the value of the pixel into which each pixel's center falls."""
     (h, w), (H, W) = maps.shape[-2:], size
     if (h, w) == (H, W):
         return maps[..., rows[0] : rows[1], :]

@@ -74,7 +74,7 @@ class OutlierClassifier(nn.Module):
         return torch.lerp(low, high, share.clamp(0, 1)) * valid
 
     def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 2, W / 2] each → the same
-        """Logit of each candidate."""
+        """Return the logit of each candidate."""
         x = candidate_features(z, valid)
         shape = x.shape[2:]
         x = x.flatten(2)  # [B, FEATURES, candidates]: a matrix product from the left needs no copy
@@ -88,7 +88,7 @@ def cell_candidates(
     z: Tensor,  # [B, 1, H, W], 0 where not measured
     valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
 ) -> tuple[Tensor, Tensor]:  # [B, 2, H / 2, W / 2] each
-    """The nearest and the farthest measurement of each cell (0 where there is none), and 1 where they count."""
+    """Return the nearest and the farthest measurement of each cell (0 where there is none), and 1 where they count."""
     near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
     far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
     measured = near < EMPTY
@@ -101,7 +101,7 @@ def candidate_features(
     z: Tensor,  # [B, 2, H / 2, W / 2]
     valid: Tensor,  # [B, 2, H / 2, W / 2], 0 or 1
 ) -> Tensor:  # [B, FEATURES, 8, H / 4, W / 4]
-    """All features of each candidate."""
+    """Return all features of each candidate."""
     side = BLOCK // CELL
     rows = [F.pixel_unshuffle(row, side) for row in local_features(z, valid)]
     rows += neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
@@ -113,7 +113,7 @@ def local_features(
     z: Tensor,  # [B, 2, h, w], nearest and farthest of each cell
     valid: Tensor,  # [B, 2, h, w], 0 or 1
 ) -> list[Tensor]:  # each [B, 2, h, w]
-    """Share of the candidates in the four cells around that agree with each candidate, and their number (logarithm).
+    """Return the share of the candidates in the four cells around that agree with each, and the log of their number.
 
     Dense maps have neighbors at two pixels, where the finest window is too wide to distinguish a speckle from an edge.
     """
@@ -134,7 +134,7 @@ def neighborhood_features(
     z: Tensor,  # [B, 8, h, w]
     valid: Tensor,  # [B, 8, h, w], 0 or 1
 ) -> list[Tensor]:  # each [B, 8, h, w]
-    """Per-measurement features for outlier detection; see the module's text.
+    """Return per-measurement features for outlier detection; see the module's text.
 
     Per window: the leave-one-out residual, its magnitude in units of the others' scatter, and the logarithm of the
     number of others. Then the residual of the finest window that has others, and per grid what `_agreement` returns.
@@ -165,7 +165,7 @@ def neighborhood_features(
 
 
 def _log_share(some: Tensor, valid: Tensor) -> Tensor:  # [B, 8, h, w] each → the same
-    """Logarithm of the share of `some` among all measurements of an image."""
+    """Return the logarithm of the share of `some` among all measurements of an image."""
     whole = (1, 2, 3)
     share = (some.sum(whole, keepdim=True) + OUTLIER_PRIOR) / (valid.sum(whole, keepdim=True) + 1)
     return share.log().expand_as(some)
@@ -182,7 +182,7 @@ class _Fit:
 
 
 def _block_sums(z: Tensor, weight: Tensor) -> Tensor:  # [B, 8, h, w] → [B, 3, h, w]
-    """Σ w, Σ w z, Σ w z² of each block."""
+    """Return Σ w, Σ w z, Σ w z² of each block."""
     first = weight * z
     return torch.stack([weight.sum(1), first.sum(1), (first * z).sum(1)], dim=1)
 
@@ -223,7 +223,7 @@ def _agreement(
     slope: tuple[Tensor, Tensor],  # [B, 1, h, w] each, along columns and rows, per cell of the last window
     grid: int,  # blocks along a cell
 ) -> list[Tensor]:  # each [B, 8, h, w]
-    """Share of the neighbors at the depth of each measurement, the same along the slope, their number (logarithm).
+    """Return the share of neighbors at the depth of each measurement, the same along the slope, their log number.
 
     Neighbors are the nearest and the farthest measurement of each cell around its own, up to `REACH` cells away. Every
     one counts by 1 / (1 + (d / `SCATTER`)²), d being the distance in log depth.
@@ -252,7 +252,7 @@ def _agreement(
 
 
 def _cell_extremes(z: Tensor, valid: Tensor, grid: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Nearest and farthest measurement of each cell of `grid` blocks, and 1 where each counts; [B, 1, …] each."""
+    """Return nearest and farthest measurement of each cell of `grid` blocks, and 1 where it counts; all [B, 1, …]."""
     height, width = z.shape[-2:]
     end = (0, -width % grid, 0, -height % grid)
     highest = [
@@ -266,7 +266,7 @@ def _cell_extremes(z: Tensor, valid: Tensor, grid: int) -> tuple[Tensor, Tensor,
 
 
 def _side_features(z: Tensor, valid: Tensor, residual: Tensor) -> list[Tensor]:
-    """Distance of each measurement from the others on its side of the plane, and their number (logarithm)."""
+    """Return the distance of each measurement from the others on its side of the plane, and their log number."""
     beyond = torch.sigmoid(residual / SCATTER)
     here = valid * beyond
     blocks = torch.stack([valid.sum(1), (valid * z).sum(1), here.sum(1), (here * z).sum(1)], dim=1)
@@ -288,7 +288,7 @@ def _finest_supported(values: list[Tensor], counts: list[Tensor]) -> Tensor:
 
 
 def _block_positions(z: Tensor) -> tuple[Tensor, Tensor]:
-    """x and y of the blocks, [1, 1, 1, w] and [1, 1, h, 1], from the middle in cells of the largest window."""
+    """Return x and y of the blocks, [1, 1, 1, w] and [1, 1, h, 1], from the middle in cells of the largest window."""
     height, width = z.shape[-2:]
     x = (torch.arange(width, dtype=z.dtype, device=z.device) - (width - 1) / 2) / WINDOWS[-1]
     y = (torch.arange(height, dtype=z.dtype, device=z.device) - (height - 1) / 2) / WINDOWS[-1]
@@ -296,7 +296,7 @@ def _block_positions(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _window_sums(blocks: Tensor, window: int) -> Tensor:  # [B, C, h, w] → [B, C, ⌈h / window⌉, ⌈w / window⌉]
-    """Sums over cells of `window` blocks and the eight around each."""
+    """Return the sums over cells of `window` blocks and the eight around each."""
     height, width = blocks.shape[-2:]
     blocks, step = F.pad(blocks, (0, -width % window, 0, -height % window)), window
     while step > 1:
@@ -305,6 +305,6 @@ def _window_sums(blocks: Tensor, window: int) -> Tensor:  # [B, C, h, w] → [B,
 
 
 def _to_blocks(cells: Tensor, window: int, like: Tensor) -> Tensor:
-    """Values of cells of `window` blocks for each of their blocks."""
+    """Return the values of cells of `window` blocks for each of their blocks."""
     height, width = like.shape[-2:]
     return F.interpolate(cells, scale_factor=window, mode="nearest")[..., :height, :width]

@@ -1,4 +1,4 @@
-"""What a network may do depends on who runs it: inference on a CPU, training, or an exporter."""
+"""Tell apart inference on a CPU, training, and an exporter that records operations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def is_traced() -> bool:
-    """True while an exporter records the operations."""
+    """Return True while an exporter records the operations."""
     return bool(torch.compiler.is_exporting() or torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def may_split(x: Tensor) -> bool:
-    """True where a map may be computed in bands of rows: inference on a CPU; an exported graph has no such loop."""
+    """Return whether a map may be computed in bands of rows: inference on a CPU; exported graphs have no such loop."""
     return x.device.type == "cpu" and not torch.is_grad_enabled() and not is_traced()

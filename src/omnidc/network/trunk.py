@@ -124,6 +124,6 @@ def sparse_stats(
     cells: Cells,
     pixels: int,  # of a cell
 ) -> Tensor:  # [B, 2, h, w]
-    """Mean log depth of each cell, and the root of the share of its pixels that was measured."""
+    """Return the mean log depth of each cell, and the root of the share of its pixels that was measured."""
     share = (cells.weight / pixels + LEAST_SHARE).sqrt() - LEAST_SHARE**0.5
     return torch.cat([cells.log_depth / (cells.weight + 1e-3), share], dim=1)

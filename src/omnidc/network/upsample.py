@@ -17,7 +17,7 @@ def convex_upsample(
     factor: int = 4,
     borders: str = "renormalized",
 ) -> Tensor:
-    """out[f y + a, f x + b] = Σ_k softmax_k(logits)[a, b, y, x] · x[y + dy_k, x + dx_k], as [B, C, f h, f w].
+    """Return out[f y + a, f x + b] = Σ_k softmax_k(logits)[a, b, y, x] · x[y + dy_k, x + dx_k], as [B, C, f h, f w].
 
     borders: "renormalized" spreads the weights over the neighbors that exist; "zero" counts those outside as
     value 0, as the released code does.

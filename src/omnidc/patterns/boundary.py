@@ -21,7 +21,7 @@ def near_and_far(depth: Depth, radius: int) -> tuple[NDArray[np.float32], NDArra
 
 
 def mixed(rate: Number = (0.0, 0.5), second: Number = (0.0, 0.3)) -> Modifier:
-    """Modifier: the part `rate` of the measurements at depth edges is of the other surface, or of neither.
+    """Make a modifier: the part `rate` of the measurements at depth edges is of the other surface, or of neither.
 
     A footprint of 1 to 3 pixels (at a width of 320) covers both surfaces. A third of the affected measurements returns
     the near one, a third the far one, the rest a depth between them: the flying pixels of a depth camera, the beams of

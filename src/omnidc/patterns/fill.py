@@ -16,7 +16,7 @@ def full(size: int) -> NDArray[np.uint8]:
 
 
 def nearest_within(depth: NDArray[np.float32], size: int) -> NDArray[np.float32]:
-    """The smallest known depth of each `size` × `size` neighborhood; 0 where nothing is known."""
+    """Return the smallest known depth of each `size` × `size` neighborhood; 0 where nothing is known."""
     near = cv2.erode(np.where(depth > 0, depth, np.float32(np.inf)), full(size))
     return np.where(near <= depth.max(), near, np.float32(0)).astype(np.float32, copy=False)
 
@@ -25,7 +25,7 @@ def spread(
     depth: NDArray[np.float32],  # [H, W], any unit, 0 = hole
     background: bool,
 ) -> NDArray[np.float32]:
-    """Cracks of 1 or 2 pixels are closed; wider holes get the nearest surface within 3, else 15 pixels of them
+    """Close cracks of 1 or 2 pixels; wider holes get the nearest surface within 3, else 15 pixels of them
     (`background`: the farthest within 15). Only depths that exist; what is farther from anything known stays 0.
     """
     known = (depth > 0).astype(np.uint8)
@@ -42,7 +42,7 @@ def nnfill(
     depth: NDArray[np.float32],  # [H, W], 0 = hole
     unit: float = 1.0,  # the smoothing is made for depths of about this size
 ) -> NDArray[np.float32]:
-    """The filling of the release: `spread` with smoothing, and voids beyond its reach filled with their rim's mean.
+    """Fill as the release does: `spread` with smoothing, and voids beyond its reach filled with their rim's mean.
 
     Works on the inverted depth max − depth, so that dilation spreads the nearest surface. Its quirks: the farthest
     pixels count as holes until they are restored at the end, and the smoothing mixes the rim of a void with its zeros.
@@ -64,7 +64,7 @@ def nnfill(
 
 
 def fill_regions(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each connected hole, widened by 3 pixels, gets the mean of the 3 pixels around that; failing these, of all."""
+    """Fill each connected hole, widened by 3 pixels, with the mean of the 3 pixels around; if none, of all."""
     count, labels, boxes, _ = cv2.connectedComponentsWithStats((x < EMPTY).astype(np.uint8), connectivity=4)
     x = x.copy()
     h, w = x.shape

@@ -16,7 +16,7 @@
     lidar(16, tilt=0.2~0.8)     … its lines oblique in the picture by so many radians
     camera                      a depth camera: dense, with holes at glass, dark and edges
     phone · phone(48~192)       a phone's LiDAR: a fine grid of so many rows, smooth at edges
-    tof · tof(8) · tof(8~64)    a coarse grid of so many rows, quantised
+    tof · tof(8) · tof(8~64)    a coarse grid of so many rows, quantized
     dense                       every known pixel
 
     modifier                    default
@@ -66,12 +66,12 @@ WEIGHT = re.compile(rf"({NUMBER})\s*\*\s*(.+)", re.DOTALL)
 
 
 def dense() -> Pattern:
-    """Pattern: every pixel whose depth is known."""
+    """Make a pattern: every pixel whose depth is known."""
     return lambda depth, image, rng: sample_at(sanitize(depth), sanitize(depth) > 0)
 
 
 def fixed(value: Span | int, what: str, least: int = 1, most: int = 10**6) -> int:
-    """A number of things that is not drawn per frame."""
+    """Return a number of things that is not drawn per frame."""
     number = whole(value, what, least, most)
     if number.low != number.high:
         raise ConfigError(f"{what} must be one number, not a range.")
@@ -138,7 +138,7 @@ class Mixture:
 
 
 def parse(text: str, noise: str | None = None, released: bool = False) -> Mixture:
-    """The pattern that `text` describes; this module's docstring is the grammar.
+    """Parse the pattern that `text` describes; this module's docstring is the grammar.
 
     noise: rate of outliers ("0~0.05", "5%") for every term of random points or keypoints that has none of its own.
     released: as in the released code wherever that departs from the paper.
@@ -158,7 +158,7 @@ def parse(text: str, noise: str | None = None, released: bool = False) -> Mixtur
 
 
 def parse_chain(text: str, rate: Span | None, released: bool) -> Pattern:
-    """`source & modifier & …`; `rate` of outliers directly after a source that takes them, if none are asked for."""
+    """Parse `source & modifier & …`; `rate` of outliers follows a source that takes them, if none are asked for."""
     head, *tail = split(text, "&")
     modifiers = [parse_modifier(part, released) for part in tail]
     named = [call_parts(weighted_part(part)[1])[0] for part in tail]
@@ -230,7 +230,7 @@ def chain(source: Pattern, modifiers: list[Modifier]) -> Pattern:
 
 
 def build(maker: Callable[..., Any], name: str, arguments: str, switches: dict[str, Any]) -> Any:
-    """`maker` called with the arguments of the text; wrong ones are the text's fault."""
+    """Call `maker` with the arguments of the text; wrong ones are the text's fault."""
     positional: list[Span | str] = []
     named: dict[str, Span | str] = {}
     for part in split(arguments, ",") if arguments.strip() else []:
@@ -262,7 +262,7 @@ def build(maker: Callable[..., Any], name: str, arguments: str, switches: dict[s
 
 
 def parse_span(text: str) -> Span:
-    """`5`, `0.05`, `5%`, `a~b`, `a~~b`; a percent sign on either end holds for both."""
+    """Parse `5`, `0.05`, `5%`, `a~b`, `a~~b`; a percent sign on either end holds for both."""
     match = RANGE.fullmatch(text.strip())
     if not match:
         raise ConfigError(f"{text.strip()!r} is neither a number nor a range: write for example 500, 100~2000 or 0.7%.")
@@ -273,7 +273,7 @@ def parse_span(text: str) -> Span:
 
 
 def parse_count(text: str) -> Span:
-    """Points: whole numbers, or a part of the known pixels in percent."""
+    """Parse a number of points: whole numbers, or a part of the known pixels in percent."""
     points = parse_span(text)
     if not points.percent and (points.low != round(points.low) or points.high != round(points.high)):
         raise ConfigError(f"{text.strip()} is no number of points: write a whole number, or a density such as 0.7%.")
@@ -283,7 +283,7 @@ def parse_count(text: str) -> Span:
 
 
 def call_parts(text: str) -> tuple[str, int | None, str]:
-    """`name-3(arguments)` as name, 3 or None, arguments."""
+    """Split `name-3(arguments)` into name, 3 or None, arguments."""
     match = CALL.fullmatch(text.strip().lower())
     if not match:
         raise ConfigError(unknown(text.strip()))
@@ -297,7 +297,7 @@ def weighted_part(text: str) -> tuple[float, str]:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """`text` at each `separator` outside brackets (and outside exponents such as 1e+3); no part may be empty."""
+    """Split `text` at each `separator` outside brackets (and outside exponents such as 1e+3); no part may be empty."""
     if not text.strip():
         raise ConfigError("The pattern is empty: write for example 100~2000, sift or lidar-16.")
     parts, depth, start = [], 0, 0

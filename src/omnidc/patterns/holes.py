@@ -1,4 +1,4 @@
-"""Where sensors measure nothing: rectangles, depths out of range, and what a depth camera cannot see."""
+"""Holes of sensors: rectangles, depths out of range, and pixels that a depth camera cannot measure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from omnidc.patterns.sample import (
 
 
 def rectangle(shape: tuple[int, int], size: tuple[float, float], rng: np.random.Generator) -> tuple[slice, slice]:
-    """A rectangle at random within the picture, `size` its sides as parts of the picture's (rows, columns)."""
+    """Draw a rectangle at random within the picture, `size` its sides as parts of the picture's (rows, columns)."""
     (h, w), (tall, wide) = shape, size
     bh, bw = int(h * tall), int(w * wide)
     y, x = rng.integers(0, max(h - bh, 1)), rng.integers(0, max(w - bw, 1))
@@ -30,7 +30,7 @@ def rectangle(shape: tuple[int, int], size: tuple[float, float], rng: np.random.
 
 
 def hole(size: Number = (0.3, 0.7)) -> Modifier:
-    """Modifier: no measurement in one rectangle, sides as parts of the picture's, each drawn from `size`.
+    """Make a modifier: no measurement in one rectangle, sides as parts of the picture's, each drawn from `size`.
 
     May leave nothing where there were few points.
     """
@@ -38,7 +38,7 @@ def hole(size: Number = (0.3, 0.7)) -> Modifier:
 
 
 def blocks(count: Number = (1, 8), size: Number = (0.05, 0.3)) -> Modifier:
-    """Modifier: no measurement in several rectangles, which may overlap; `size` as in `hole`."""
+    """Make a modifier: no measurement in several rectangles, which may overlap; `size` as in `hole`."""
     number, side = whole(count, "The number of blocks"), fraction(size, "The size of a hole")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
@@ -52,7 +52,7 @@ def blocks(count: Number = (1, 8), size: Number = (0.05, 0.3)) -> Modifier:
 
 
 def limit_range(far: Number = (0.4, 0.9), near: Number = 0.0) -> Modifier:
-    """Modifier: a sensor of limited range, whose limits are quantiles of the scene's depth.
+    """Make a modifier: a sensor of limited range, whose limits are quantiles of the scene's depth.
 
     far: nothing is measured beyond this quantile; near: nor nearer than this one.
     """
@@ -72,7 +72,7 @@ def limit_range(far: Number = (0.4, 0.9), near: Number = 0.0) -> Modifier:
 
 
 def depth_camera() -> Pattern:
-    """Pattern: a stereo or structured-light camera. Dense, its disparity in steps, with holes
+    """Make a pattern: a stereo or structured-light camera. Dense, its disparity in steps, with holes
 
     - at edges: both sides of a depth edge, and the shadow beside near objects that one of its two eyes cannot see;
     - in the dark: where the photograph is (nearly) black, and where it is saturated;
@@ -88,7 +88,7 @@ def depth_camera() -> Pattern:
                 f"A depth camera needs a uint8 image of {depth.shape[0]}x{depth.shape[1]} with 3 channels."
             )
         kept = depth > 0
-        measured = quantised_disparity(depth, rng.uniform(0.0005, 0.01), rng)
+        measured = quantized_disparity(depth, rng.uniform(0.0005, 0.01), rng)
         for _ in range(rng.integers(0, 4)):
             glass = glass_region(image, rng)
             if rng.random() < 0.7:
@@ -105,8 +105,8 @@ def depth_camera() -> Pattern:
     return draw
 
 
-def quantised_disparity(depth: Depth, step: float, rng: np.random.Generator) -> Depth:
-    """Depth whose inverse is rounded to multiples of `step` / median, after noise of half a step; 0 = too far."""
+def quantized_disparity(depth: Depth, step: float, rng: np.random.Generator) -> Depth:
+    """Round the inverse of depth to multiples of `step` / median, after noise of half a step; 0 = too far."""
     unit = median_depth(depth)
     inverse = np.divide(unit, depth, out=np.zeros_like(depth), where=depth > 0)
     steps = np.rint(inverse / np.float32(step) + 0.25 * rng.standard_normal(depth.shape, np.float32))
@@ -114,7 +114,7 @@ def quantised_disparity(depth: Depth, step: float, rng: np.random.Generator) -> 
 
 
 def occlusion_mask(depth: Depth, rng: np.random.Generator, jump: float = 1.05) -> Mask:
-    """Pixels beside a depth edge (ratio > `jump` within 3×3), and a shadow on the side away from one eye."""
+    """Return the pixels beside a depth edge (ratio > `jump` within 3×3), and a shadow on the side away from one eye."""
     far = np.where(depth > 0, depth, np.float32(0))
     near = np.where(depth > 0, depth, np.float32(np.inf))
     square = np.ones((3, 3), np.uint8)
@@ -128,7 +128,7 @@ def occlusion_mask(depth: Depth, rng: np.random.Generator, jump: float = 1.05) -
 
 
 def exposure_mask(image: Image, rng: np.random.Generator) -> Mask:
-    """Pixels darker than a random limit, ragged at its rim, and saturated ones."""
+    """Return the pixels darker than a random limit, ragged at its rim, and saturated ones."""
     gray = cv2.blur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (5, 5))
     h, w = gray.shape
     coarse = rng.uniform(-10, 10, (max(h // 8, 1), max(w // 8, 1))).astype(np.float32)
@@ -137,7 +137,7 @@ def exposure_mask(image: Image, rng: np.random.Generator) -> Mask:
 
 
 def glass_region(image: Image, rng: np.random.Generator, largest: float = 0.2) -> Mask:
-    """A connected region of even color around a random pixel; a rectangle where that would be nearly everything."""
+    """Return a connected region of even color around a random pixel; a rectangle where that is nearly everything."""
     h, w = image.shape[:2]
     seed = (int(rng.integers(w)), int(rng.integers(h)))
     tolerance = (float(rng.uniform(2, 8)),) * 3

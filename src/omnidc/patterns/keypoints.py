@@ -29,7 +29,7 @@ def orb_detector(features: int = 100_000, score: str = "fast") -> cv2.Feature2D:
 
 
 def detect(image: Image, detector: cv2.Feature2D) -> NDArray[np.intp]:
-    """Rows and columns [2, N] of the keypoints, rounded to pixels (half to even)."""
+    """Return the rows and columns [2, N] of the keypoints, rounded to pixels (half to even)."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise InputError(f"Keypoints need a uint8 RGB image [H, W, 3], not {image.dtype} {list(image.shape)}.")
     h, w = image.shape[:2]
@@ -46,7 +46,7 @@ def keypoints(
     released: bool = False,
     released_noise: Number | None = None,
 ) -> Pattern:
-    """Pattern: the true depth at every keypoint. Where fewer than `fewest` of them have a depth (released: where fewer
+    """Make a pattern: true depth at keypoints. Where fewer than `fewest` of them have a depth (released: where fewer
     are found at all), 1000 random points, density-matched; `fewest` = 0 never falls back.
 
     `released_noise` is the rate of outliers as the release adds them: on keypoints of unknown depth as well. Anywhere
@@ -75,7 +75,7 @@ def keypoints(
 
 
 def sift(fewest: int = FEWEST, released: bool = False, released_noise: Number | None = None) -> Pattern:
-    """Pattern: SIFT with OpenCV's own parameters."""
+    """Make a pattern: SIFT with OpenCV's own parameters."""
     return keypoints(sift_detector, fewest, released=released, released_noise=released_noise)
 
 
@@ -86,6 +86,6 @@ def orb(
     released: bool = False,
     released_noise: Number | None = None,
 ) -> Pattern:
-    """Pattern: ORB, at most `features` of the best `score` ("fast" or "harris")."""
+    """Make a pattern: ORB, at most `features` of the best `score` ("fast" or "harris")."""
     orb_detector(features, score)  # complains now, not at the first frame
     return keypoints(lambda: orb_detector(features, score), fewest, released=released, released_noise=released_noise)

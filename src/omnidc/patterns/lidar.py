@@ -32,7 +32,7 @@ def rays(
     pitch: NDArray[np.float64],  # [lines]
     yaw: NDArray[np.float64],  # [columns]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """x/z and y/z of the scanner's rays, [lines · columns] each, line by line."""
+    """Return x/z and y/z of the scanner's rays, [lines · columns] each, line by line."""
     y = np.sin(pitch)[:, None] + 0 * yaw
     x = np.cos(pitch)[:, None] * np.sin(yaw)
     z = np.sqrt(np.maximum(1 - x * x - y * y, 1e-9))
@@ -40,7 +40,7 @@ def rays(
 
 
 def scan_pixels(height: int, width: int, lines: int, columns: int = 200) -> NDArray[np.intp]:
-    """Rows and columns [2, N] that the evaluation's scanner hits, in scan order, some of them more than once.
+    """Return the rows and columns [2, N] that the evaluation's scanner hits, in scan order, some more than once.
 
     Fixed whatever the depth: f = height, principal point in the middle, pitch ±0.5 in `lines` steps, yaw ±π/2.1 in
     `columns` steps (200 in the paper at every resolution).
@@ -54,7 +54,7 @@ def scan_pixels(height: int, width: int, lines: int, columns: int = 200) -> NDAr
 
 
 def lidar_scan(lines: int, columns: int = 200) -> Pattern:
-    """Pattern: the deterministic LiDAR-N of the evaluation; every hit pixel has its true depth."""
+    """Make a pattern: the deterministic LiDAR-N of the evaluation; every hit pixel has its true depth."""
 
     def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
         depth = sanitize(depth)
@@ -91,7 +91,7 @@ def draw_lidar(
     released: bool = False,
     tilt: Number | None = None,
 ) -> LidarDraw:
-    """Camera, sensor and baseline at random: 4–128 lines, and a camera that may see any part of the scan.
+    """Draw camera, sensor and baseline at random: 4–128 lines, and a camera that may show any part of the scan.
 
     Released: the constants of the release, 8–63 lines, no roll, near surfaces continued past their edges. Ours reach
     from those to the evaluation's scanner (pitch ±0.5 at f = H, 200 columns), and higher up in the picture, where the
@@ -122,7 +122,7 @@ def draw_lidar(
 
 
 def scan_from_baseline(depth: Depth, draw: LidarDraw, released: bool = False, unit: float = 1.0) -> NDArray[np.float32]:
-    """What the sensor of `draw` measures, drawn into the picture: [H, W], 0 = nothing; no randomness.
+    """Draw the measurements of the sensor of `draw` into the picture: [H, W], 0 = nothing; no randomness.
 
     Released: the scan's rays are placed on the sensor's canvas without its margin (which moves them up and to the left
     by a quarter of the picture), every return nearer than the truth is dropped, however little, and the filling is
@@ -168,7 +168,7 @@ BASELINES = ("random", "none")
 def lidar(
     lines: Number | None = None, tilt: Number | None = None, baseline: str = "random", released: bool = False
 ) -> Pattern:
-    """Pattern: LiDAR beside the camera, everything about it drawn per frame; `lines` 4–128 unless given.
+    """Make a pattern: LiDAR beside the camera, everything about it drawn per frame; `lines` 4–128 unless given.
 
     `tilt`: angle in radians by which the lines are seen obliquely, to either side; 0 to 0.05 unless given.
     `baseline`: "none" puts the sensor where the camera is, so that no point is wrong at boundaries (an ablation).

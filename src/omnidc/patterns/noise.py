@@ -13,7 +13,7 @@ from omnidc.patterns.sample import Depth, Image, Modifier, SparseSample, is_outl
 
 
 def depth_range(depth: Depth, released: bool = False) -> tuple[float, float]:
-    """The 5th and 95th percentile of the known depths; the release: 10th and 90th of all pixels, unknown zeros too."""
+    """Return the 5th and 95th percentile of the known depths; the release: 10th and 90th with unknown zeros."""
     values = depth.ravel() if released else depth[depth > 0]
     if not values.size:
         return 0.0, 0.0
@@ -29,7 +29,7 @@ def replace(
     rng: np.random.Generator,
     released: bool = False,
 ) -> NDArray[np.float32]:
-    """`sparse` with each of the pixels `at` replaced, with probability `rate`, by U(depth range)."""
+    """Replace each of the pixels `at` of `sparse`, with probability `rate`, by U(depth range)."""
     bad = at[rng.random(at.size) < rate]
     out = sparse.copy().reshape(-1)
     out[bad] = rng.uniform(*depth_range(depth, released), bad.size) if bad.size else 0
@@ -37,7 +37,7 @@ def replace(
 
 
 def outliers(rate: Number = (0.0, 0.05), released: bool = False) -> Modifier:
-    """Modifier: each measurement is replaced, with probability `rate`, by a depth drawn evenly from the scene's range.
+    """Make a modifier: each measurement is replaced, with probability `rate`, by a depth drawn from the scene's range.
 
     A value that happens to fall within the tolerance of the truth is not flagged.
     """
@@ -53,7 +53,7 @@ def outliers(rate: Number = (0.0, 0.05), released: bool = False) -> Modifier:
 
 
 def jitter(sigma: Number = (0.0, 0.02)) -> Modifier:
-    """Modifier: every measurement times exp(N(0, sigma)), sigma drawn per frame; the small error of a real sensor."""
+    """Make a modifier: every measurement times exp(N(0, sigma)), sigma drawn per frame: small errors of a sensor."""
     spread = fraction(sigma, "The spread of jitter")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
@@ -69,7 +69,7 @@ def jitter(sigma: Number = (0.0, 0.02)) -> Modifier:
 
 
 def dropout(rate: Number = (0.0, 0.5)) -> Modifier:
-    """Modifier: each measurement is lost with probability `rate`, drawn per frame; one of them stays in any case."""
+    """Make a modifier: each measurement is lost with probability `rate`, drawn per frame; at least one stays."""
     probability = fraction(rate, "The rate of drop")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
@@ -87,7 +87,7 @@ def dropout(rate: Number = (0.0, 0.5)) -> Modifier:
 
 
 def spikes(count: Number = (1, 5)) -> Modifier:
-    """Modifier: single measurements 1.5 to 10 times as far or as near as the truth; at most half of all."""
+    """Make a modifier: single measurements 1.5 to 10 times as far or as near as the truth; at most half of all."""
     number = whole(count, "The number of spikes")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
@@ -104,7 +104,7 @@ def spikes(count: Number = (1, 5)) -> Modifier:
 
 
 def speckle(rate: Number = (0.0, 0.02)) -> Modifier:
-    """Modifier: about the part `rate` of the pixels shows any depth of the scene, in spots of 1 to 4 pixels a side."""
+    """Make a modifier: about `rate` of the pixels has any depth of the scene, in spots of 1 to 4 pixels a side."""
     part = fraction(rate, "The rate of speckle")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:

@@ -35,7 +35,7 @@ class Span:
         return float(rng.uniform(self.low, self.high))
 
     def integer(self, rng: np.random.Generator, released: bool = False) -> int:
-        """A whole number, both ends included; the release leaves out the upper one."""
+        """Draw a whole number, both ends included; the release leaves out the upper one."""
         low, high = round(self.low), round(self.high)
         if low == high:
             return low
@@ -50,7 +50,7 @@ Number = float | tuple[float, float] | Span  # fixed, or drawn per frame
 
 
 def span(value: Number) -> Span:
-    """A number or a pair of numbers as a `Span`."""
+    """Convert a number or a pair of numbers to a `Span`."""
     if isinstance(value, Span):
         return value
     low, high = value if isinstance(value, tuple) else (value, value)
@@ -58,7 +58,7 @@ def span(value: Number) -> Span:
 
 
 def fraction(value: Number, what: str) -> Span:
-    """A part of a whole: 0 to 1."""
+    """Convert to a part of a whole: 0 to 1."""
     number = span(value)
     if number.high > 1:
         raise ConfigError(
@@ -68,7 +68,7 @@ def fraction(value: Number, what: str) -> Span:
 
 
 def whole(value: Number, what: str, least: int = 1, most: int = 10**6) -> Span:
-    """A number of things."""
+    """Convert to a number of things."""
     number = span(value)
     if number.percent or number.low != round(number.low) or number.high != round(number.high):
         raise ConfigError(f"{what} must be a whole number or a range of them.")

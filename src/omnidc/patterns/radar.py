@@ -14,7 +14,7 @@ RANGE_ERROR = 0.01  # standard deviation, part of the depth
 
 
 def radar(count: Number = (20, 300), ghosts: Number = (0.0, 0.5)) -> Pattern:
-    """Pattern: `count` returns (whatever the resolution) from random known pixels, each drawn into the wrong pixel.
+    """Make a pattern: `count` returns (at any resolution) from random known pixels, each drawn into the wrong pixel.
 
     Angular noise per frame: σ of 0–2 % of the width sideways, 0–8 % of the height up and down. The part `ghosts` of the
     returns comes from reflections, or from things that radar sees through, under or around what the camera sees: five

@@ -37,7 +37,7 @@ def highest(
 
 
 def ghosts(rate: Number = (0.0, 0.1)) -> Modifier:
-    """Modifier: the part `rate` of the measurements, in patches, lies 1.15 to 3 times as far, as mirrors show it.
+    """Make a modifier: the part `rate` of the measurements, in patches, lies 1.15 to 3 times as far, as in mirrors.
 
     All of a frame's ghosts have one factor, so that neighbors agree with each other and contradict the rest.
     """
@@ -57,7 +57,7 @@ def ghosts(rate: Number = (0.0, 0.1)) -> Modifier:
 
 
 def hidden(rate: Number = (0.0, 0.5)) -> Modifier:
-    """Modifier: points of a surface behind, which another view saw and which a near surface hides in this one.
+    """Make a modifier: points of a surface behind, which another view saw and which a near surface hides in this one.
 
     Of the measurements with a surface at least 1.1 times as far within 3 to 15 % of the width, the part `rate`, in
     patches, has the depth of that surface.
@@ -79,7 +79,7 @@ def hidden(rate: Number = (0.0, 0.5)) -> Modifier:
 
 
 def clusters(share: Number = (0.05, 0.5)) -> Modifier:
-    """Modifier: only the part `share` of the measurements stays, in patches, at least one of them."""
+    """Make a modifier: only the part `share` of the measurements stays, in patches, at least one of them."""
     part = fraction(share, "The share of clusters")
 
     def apply(sample: SparseSample, depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
@@ -93,7 +93,7 @@ def clusters(share: Number = (0.05, 0.5)) -> Modifier:
 
 
 def materials(count: Number = (1, 3)) -> Modifier:
-    """Modifier: evenly colored regions (glass, mirrors) lose their measurements or show something behind; in half of
+    """Make a modifier: evenly colored regions (glass, mirrors) lose measurements or show something behind; in half of
     the frames black and saturated pixels lose theirs, too.
     """
     number = whole(count, "The number of materials")

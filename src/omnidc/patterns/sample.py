@@ -1,4 +1,4 @@
-"""What every pattern returns, and the few steps that all of them share."""
+"""The result of every pattern, and the few steps that all of them share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sanitize(depth: NDArray[np.floating]) -> Depth:
 
 
 def median_depth(depth: Depth) -> float:
-    """Median of the known depths; 1 where there are none."""
+    """Return the median of the known depths; 1 where there are none."""
     known = depth[depth > 0]
     return float(np.median(known)) if known.size else 1.0
 

@@ -11,7 +11,7 @@ FEWEST = 5  # the release never draws fewer; asked for fewer, we do
 
 
 def scatter(depth: Depth, count: int, rng: np.random.Generator) -> SparseSample:
-    """`count` different pixels of known depth, or all of them where there are fewer."""
+    """Sample `count` different pixels of known depth, or all of them where there are fewer."""
     depth = sanitize(depth)
     known = np.flatnonzero(depth)
     chosen = known[rng.choice(known.size, min(max(count, 0), known.size), replace=False)] if known.size else known
@@ -21,7 +21,7 @@ def scatter(depth: Depth, count: int, rng: np.random.Generator) -> SparseSample:
 
 
 def matched(count: int, known: int, pixels: int, released: bool = False) -> int:
-    """`count` reduced to the part of the picture whose depth is known, so that the density there stays the same.
+    """Return `count` reduced to the part of the picture whose depth is known, so that the density there stays the same.
 
     At least 5 (where 5 were asked for); the release: at least 5 in any case.
     """
@@ -29,12 +29,12 @@ def matched(count: int, known: int, pixels: int, released: bool = False) -> int:
 
 
 def fallback(depth: Depth, rng: np.random.Generator, released: bool = False, count: int = 1000) -> SparseSample:
-    """Random points in place of a sensor that found nothing to measure."""
+    """Draw random points in place of a sensor that found nothing to measure."""
     return scatter(depth, matched(count, int(np.count_nonzero(depth)), depth.size, released), rng)
 
 
 def random(count: Number, released: bool = False) -> Pattern:
-    """Pattern: `count` points for a picture that is known everywhere ("2150", "100~2000", "1~~2000"), density-matched;
+    """Make a pattern: `count` points for a picture known everywhere ("2150", "100~2000", "1~~2000"), density-matched;
     or a part of the known pixels ("0.7%", "0.03%~0.7%"), at least 5.
     """
     number = span(count)

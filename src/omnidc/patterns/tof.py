@@ -12,7 +12,7 @@ from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, is_outli
 
 
 def zone_means(depth: Depth, rows: int, columns: int) -> NDArray[np.float32]:  # [rows, columns]
-    """Mean of the known depths of each zone; 0 where there are none. Zones share the picture evenly."""
+    """Return the mean of the known depths of each zone; 0 where there are none. Zones share the picture evenly."""
     known = (depth > 0).astype(np.float32)
     size = (columns, rows)
     part = cv2.resize(known, size, interpolation=cv2.INTER_AREA)
@@ -21,7 +21,7 @@ def zone_means(depth: Depth, rows: int, columns: int) -> NDArray[np.float32]:  #
 
 
 def tof(rows: Number = (8, 64)) -> Pattern:
-    """Pattern: a grid of `rows` zones from top to bottom and as many across as keeps them square.
+    """Make a pattern: a grid of `rows` zones from top to bottom and as many across as keeps them square.
 
     Per frame, a zone measures either the depth at its center or the mean of its pixels (at depth edges that is a
     surface that does not exist, and flagged), in steps of 0.1–2 % of the median depth. It stands at the zone's center
@@ -38,18 +38,18 @@ def tof(rows: Number = (8, 64)) -> Pattern:
         step = np.float32(rng.uniform(0.001, 0.02) * median_depth(depth))
         v = ((np.arange(zones_y) + 0.5) * h / zones_y).astype(np.intp)[:, None]
         u = ((np.arange(zones_x) + 0.5) * w / zones_x).astype(np.intp)[None]
-        truth = depth[v, u]
-        value = zone_means(depth, zones_y, zones_x) if mixed else truth
+        sampled = depth[v, u]
+        value = zone_means(depth, zones_y, zones_x) if mixed else sampled
         value = np.maximum(np.rint(value / step), 1) * step
         sparse = np.zeros_like(depth)
-        sparse[v, u] = np.where(truth > 0, value, np.float32(0))
+        sparse[v, u] = np.where(sampled > 0, value, np.float32(0))
         return SparseSample(sparse, is_outlier(sparse, depth))
 
     return draw
 
 
 def phone(rows: Number = (48, 192)) -> Pattern:
-    """Pattern: the depth map of a phone's LiDAR (192×256), smooth: edges are blurred over 0.5 to 2 of its pixels.
+    """Make a pattern: the depth map of a phone's LiDAR (192×256), smooth: edges are blurred over 0.5 to 2 pixels.
 
     `rows` zones from top to bottom; a crop of a picture has fewer than the whole. In half of the frames zones beside a
     depth edge are missing, as with low confidence filtered out. The small error of a zone is 0.5 %.

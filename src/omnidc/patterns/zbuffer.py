@@ -12,7 +12,7 @@ def nearest_into(
     columns: NDArray[np.float64],  # [N]
     values: NDArray[np.float32],  # [N] > 0
 ) -> NDArray[np.float32]:  # `shape`, 0 where nothing fell
-    """Z-buffer: each value into its pixel (rounded, half to even); the nearest wins, those outside are lost."""
+    """Put each value into its pixel (rounded, half to even); the nearest wins, those outside are lost (a z-buffer)."""
     h, w = shape
     # Compared before the cast: a coordinate beyond the integers must not wrap around.
     inside = (rows > -0.5) & (rows < h - 0.5) & (columns > -0.5) & (columns < w - 0.5)

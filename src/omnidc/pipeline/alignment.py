@@ -31,7 +31,7 @@ def fit(
     target: npt.NDArray[np.floating],  # [N], depth or disparity
     weights: npt.NDArray[np.floating] | None = None,  # [N]
 ) -> tuple[float, float]:
-    """argmin over a, b of Σ w (a·mono + b − target)²; scale alone where all of mono is equal or N = 1."""
+    """Return argmin over a, b of Σ w (a·mono + b − target)²; scale alone where all of mono is equal or N = 1."""
     m, t = mono.astype(np.float64), target.astype(np.float64)
     w = np.ones_like(m) if weights is None else weights.astype(np.float64)
     w = w / w.sum()
@@ -48,7 +48,7 @@ def fit_robust(
     target: npt.NDArray[np.floating],  # [N] > 0, depth or disparity
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """The pair of points that most points agree with within 10 %, then least squares over those (twice)."""
+    """Fit the pair of points that most points agree with within 10 %, then least squares over those (twice)."""
     m, t = mono.astype(np.float64), target.astype(np.float64)
     if len(m) < 3:
         return fit(m, t)
@@ -88,7 +88,7 @@ def best_line(
     space: Space | None = None,  # None = whichever fits the points better
     seed: int = 0,
 ) -> Line:
-    """The line in depth or disparity, or the scale alone, that predicts the points best.
+    """Return the line in depth or disparity, or the scale alone, that predicts the points best.
 
     Below `FEW` points each is predicted from the others (leave one out), since a line through two points always fits;
     with more, the robust fit with the smallest median error in log depth. A line that falls is no candidate.
@@ -118,17 +118,17 @@ def best_line(
 
 
 def _scale(mono: Values, target: Values) -> tuple[float, float]:
-    """The median ratio, no shift; scale 0 where the map is not positive."""
+    """Return the median ratio, no shift; scale 0 where the map is not positive."""
     return (float(np.median(target / mono)) if (mono > 0).all() else 0.0), 0.0
 
 
 def _line(mono: Values, target: Values, few: bool, seed: int) -> tuple[float, float]:
-    """Scale and shift: least squares of relative errors where points are few, else the robust fit."""
+    """Fit scale and shift: least squares of relative errors where points are few, else the robust fit."""
     return fit(mono, target, 1.0 / target**2) if few else fit_robust(mono, target, np.random.default_rng(seed))
 
 
 def _log_error(scale: float, shift: float, mono: Any, target: Any) -> Any:
-    """|ln of what the line predicts / target|, at most ln `FAR`."""
+    """Return |ln of what the line predicts / target|, at most ln `FAR`."""
     return np.abs(np.log(np.clip((scale * mono + shift) / target, 1.0 / FAR, FAR)))
 
 
@@ -138,7 +138,7 @@ def apply_line(
     nearest: float,  # smallest measured depth
     farthest: float,  # largest measured depth
 ) -> Depth:
-    """Depth [H, W] in the unit of the points, positive and finite; a map that is not finite gives `farthest`."""
+    """Return depth [H, W] in the unit of the points, positive and finite; a map that is not finite gives `farthest`."""
     value = line.scale * mono.astype(np.float64) + line.shift
     with np.errstate(divide="ignore"):
         depth = value if line.space == "depth" else 1.0 / np.maximum(value, 1e-300)
@@ -153,7 +153,7 @@ def align(
     robust: bool = False,
     seed: int = 0,
 ) -> Depth:
-    """`mono` as depth in the unit of `sparse`, positive everywhere. `seed` fixes the robust fit's draws."""
+    """Convert `mono` to depth in the unit of `sparse`, positive everywhere. `seed` fixes the robust fit's draws."""
     if mono.shape != sparse.shape:
         raise InputError(
             f"The monocular map is {mono.shape}, the sparse depth {sparse.shape}: resize one to the other."

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BaseCompleter(ABC):
-    """`complete` in all its forms; a runtime brings `complete_frames`."""
+    """Base class of completers: `complete` for every form of input; a runtime implements `complete_frames`."""
 
     name: str  # of the model
 
@@ -100,7 +100,7 @@ def _frame_options(given: Any, keywords: dict[str, Any]) -> CompleteOptions:
 
 
 def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any]) -> Frame:
-    """Call `make_frame`; a keyword that it lacks gets a sentence."""
+    """Call `make_frame`; raise `ConfigError` for a keyword that it does not have."""
     known = list(inspect.signature(make_frame).parameters)[3:]
     for keyword in keywords:
         if keyword not in known:
@@ -110,12 +110,12 @@ def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any
 
 
 def _is_batch(image: Any) -> bool:
-    """True for an array or tensor of several images; a batch of one is taken for its image."""
+    """Return True for an array or tensor of several images; a batch of one is taken for its image."""
     return getattr(image, "ndim", 0) == 4 and image.shape[0] > 1
 
 
 def _one_each(intrinsics: Any, views: int) -> bool:
-    """Is this a list with a camera for each view, rather than one camera written as a list?"""
+    """Return whether this is a list with a camera for each view, rather than one camera written as a list."""
     if not isinstance(intrinsics, list | tuple) or len(intrinsics) != views:
         return False
     try:

@@ -1,4 +1,4 @@
-"""`DepthCompleter`: a network with everything around it that a user does not want to think of."""
+"""`DepthCompleter`: a torch network with reading, resizing, tiling and post-processing around it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def load(name_or_path: str | Path = "compact", device: str = "auto") -> DepthCom
 
 
 def default_model() -> str:
-    """ "compact" where its weights are installed, else "interpolate"."""
+    """Return "compact" where its weights are installed, else "interpolate"."""
     return "compact" if BUNDLED["compact"].is_file() else "interpolate"
 
 

@@ -1,4 +1,4 @@
-"""`Completion`: the result, and every way to keep it."""
+"""`Completion`: the result of one view, and its file formats."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Completion:
     def points(
         self, intrinsics: Any = None, *, keep_flying_pixels: bool = False, **renamed: bool
     ) -> tuple[FloatMap, npt.NDArray[np.uint8]]:
-        """Points [N, 3] in the camera's frame (x right, y down, z forward) and their colors [N, 3].
+        """Return the points [N, 3] in the camera's frame (x right, y down, z forward) and their colors [N, 3].
 
         Flying pixels at depth edges are left out unless `keep_flying_pixels`.
         """
@@ -183,12 +183,12 @@ class Completion:
         return f'<figure><img src="data:image/jpeg;base64,{picture}"><figcaption>{self!r}</figcaption></figure>'
 
     def preview(self) -> npt.NDArray[np.uint8]:
-        """A picture to look at: photograph with the points, colored depth, color bar. uint8 RGB."""
+        """Draw a picture to look at: photograph with the points, colored depth, color bar. uint8 RGB."""
         sky = None if self.sky is None else is_sky(self.sky, self.input_confidence)
         return preview(self.image, self.depth, self.sparse, self.unit, sky=sky, returns=self.returns)
 
     def metadata(self) -> dict[str, Any]:
-        """Numbers that belong to the files, ready for JSON."""
+        """Return the numbers that belong to the files, ready for JSON."""
         from omnidc import __version__
 
         measured = (self.sparse > 0) & (self.depth > 0)

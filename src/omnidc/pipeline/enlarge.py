@@ -53,7 +53,7 @@ def _among_alike(
     rows: npt.NDArray[np.intp],  # [N], pixels of the image
     columns: npt.NDArray[np.intp],  # [N]
 ) -> FloatMap:  # [N]
-    """At some pixels, the mean of the nine cells around, weighted by how near they are in place and color."""
+    """Return, at some pixels, the mean of the nine cells around, weighted by how near they are in place and color."""
     import cv2
 
     (h, w), (H, W) = log.shape, image.shape[:2]

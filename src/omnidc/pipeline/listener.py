@@ -28,4 +28,4 @@ class RunListener:
         pass
 
     def end(self) -> None:
-        """Called when no frame is left, before the sink writes what needs all of them."""
+        """End: called when no frame is left, before the sink writes what needs all of them."""

@@ -1,4 +1,4 @@
-"""How frames are completed and written. Python keywords and command-line options are made from these fields."""
+"""Options of completing and writing frames. Python keywords and command-line options are made from these fields."""
 
 from __future__ import annotations
 
@@ -145,5 +145,5 @@ class WriteOptions:
         return replace(self, formats=(*self.formats, name))
 
     def needs_camera(self) -> bool:
-        """True where a format has points in space."""
+        """Return True where a format has points in space."""
         return bool(set(self.formats) & {"ply", "glb", "turntable"})

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from omnidc.frame import UNDISTORTED, Frame, OriginalPixels
-from omnidc.geometry.rasterize import move_points, resample_depth
+from omnidc.geometry.rasterize import resample_depth, resample_sparse
 from omnidc.pipeline.completion import Completion
 from omnidc.pipeline.sinks import Sink
 
@@ -47,7 +47,7 @@ def to_original(completion: Completion, original: OriginalPixels) -> Completion:
     z-depth is the same in both, since a pixel's ray is. The camera is left out: it is no pinhole camera.
     """
     places = original.places()
-    sparse, confidence = move_points(completion.sparse, places, completion.input_confidence)
+    sparse, confidence = resample_sparse(completion.sparse, places, completion.input_confidence)
     uncertainty = completion.uncertainty
     if uncertainty is not None:
         # Pixels without depth have an uncertainty all the same: it must stay positive.

@@ -57,7 +57,7 @@ def fuse(
     uncertainty: npt.NDArray[np.floating] | None = None,  # [H, W] > 0, Laplace scale of `depth`
     space: Space | None = None,  # what the prior holds; None = what fits the points better
 ) -> Depth:
-    """Dense depth [H, W] > 0 in the unit of `sparse`."""
+    """Fuse points and prior to dense depth [H, W] > 0 in the unit of `sparse`."""
     require_torch("Fusing a monocular prior")
     aligned = align_prior(sparse, prior, space)
     log_prior = np.log(aligned.astype(np.float64))
@@ -108,7 +108,7 @@ def fuse(
 
 
 def fuse_completion(result: Any, sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Any:
-    """`fuse` for what a method returned: an array, or a record with `depth` and `uncertainty` such as `Completion`.
+    """Call `fuse` with the result of a method: an array, or a record with `depth` and `uncertainty` (`Completion`).
 
     The uncertainty stays the network's.
     """
@@ -135,7 +135,7 @@ class PriorCompleter:
 
 
 def prior_completer(completer: Completer, source: str) -> Completer:
-    """`completer` itself where `source` is empty; otherwise one that fuses with the priors of `open_prior`."""
+    """Return `completer` itself where `source` is empty; otherwise one that fuses with the priors of `open_prior`."""
     if not source:
         return completer
     require_torch("Fusing a monocular prior")
@@ -143,7 +143,7 @@ def prior_completer(completer: Completer, source: str) -> Completer:
 
 
 def align_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Depth:
-    """The prior as depth [H, W] in the unit of the points, by the best robust line."""
+    """Align the prior as depth [H, W] in the unit of the points, by the best robust line."""
     if prior.shape != sparse.shape:
         raise InputError(
             f"The prior is {list(prior.shape)}, the sparse depth {list(sparse.shape)}: resize one of them."
@@ -157,7 +157,7 @@ def align_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | N
 
 
 def open_prior(source: str) -> Prior:
-    """Where priors come from: a depth file, a folder of them named like the images, or `module:callable` of an image.
+    """Open a source of priors: a depth file, a folder of them named as the images, or `module:callable` of an image.
 
     In files 0 and what is not finite is unknown. A map of another size is brought to that of the image.
     """
@@ -198,7 +198,7 @@ def _fit_size(prior: npt.NDArray[np.float64], image: npt.NDArray[np.uint8], name
 
 
 def find_callable(name: str) -> Callable[..., Any]:
-    """The function that `module:attribute` names."""
+    """Import the function that `module:attribute` names."""
     module, _, attribute = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -219,7 +219,7 @@ def agreement(
     log_points: npt.NDArray[np.float64],  # [N]
     log_prior: npt.NDArray[np.float64],  # [N]
 ) -> float:
-    """ρ: the slope of the points' differences over the prior's, between near points; 1 where too few can tell.
+    """Return ρ: the slope of the points' differences over the prior's, between near points; 1 where too few can tell.
 
     The tenth of the pairs that fits worst is left out: outliers among the points are not the prior's fault.
     """
@@ -241,7 +241,7 @@ def gradient_std(
     positions: npt.NDArray[np.float64],  # [N, 2], pixels
     errors: npt.NDArray[np.float64],  # [N], ln o − ln prior
 ) -> float:
-    """σ_g, log depth per √pixel: robust, over pairs of near points."""
+    """Return σ_g, log depth per √pixel: robust, over pairs of near points."""
     if len(positions) < MIN_POINTS:
         return GRADIENT_STD
     distance, index = _neighbors(positions, NEIGHBORS)
@@ -254,7 +254,7 @@ def point_confidence(
     errors: npt.NDArray[np.float64],  # [N]
     sigma: float,
 ) -> npt.NDArray[np.float64]:
-    """c_p = 1 / (1 + z²)² in (0, 1], z the distance from the neighbors' median error in units of what is usual."""
+    """Return c_p = 1 / (1 + z²)² in (0, 1], z the usual distances from the neighbors' median error."""
     if len(positions) < MIN_POINTS:
         return np.ones(len(positions))
     distance, index = _neighbors(positions, 2 * NEIGHBORS)
@@ -267,13 +267,13 @@ def _neighbors(
     positions: npt.NDArray[np.float64],  # [N, 2]
     count: int,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
-    """Distances and indices [N, count] of the nearest other points."""
+    """Return the distances and indices [N, count] of the nearest other points."""
     distance, index = cKDTree(positions).query(positions, k=count + 1)
     return np.asarray(distance)[:, 1:], np.asarray(index)[:, 1:]
 
 
 def _tensor(values: npt.NDArray[Any]) -> Tensor:
-    """[1, 1, …] in float32."""
+    """Return a tensor [1, 1, …] of float32."""
     import torch
 
     return torch.from_numpy(values.astype(np.float32))[None, None]

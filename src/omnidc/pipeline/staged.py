@@ -20,7 +20,7 @@ TILE = 1024
 
 
 def tile_side(tile: TileOption, size: tuple[int, int]) -> int | None:
-    """Side of the tiles in pixels at a working size (height, width); None = the whole image runs at once."""
+    """Return the side of the tiles in pixels at a working size (height, width); None = the whole image runs at once."""
     if tile == "auto":
         return TILE if size[0] * size[1] > AUTO_PIXELS else None
     return tile

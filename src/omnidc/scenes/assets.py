@@ -16,7 +16,7 @@ PICTURES = {".png", ".jpg", ".jpeg"}
 
 
 @dataclass(frozen=True)
-class Source:
+class AssetSource:
     """One package. `copyleft` sources are read only when asked for; `credit` is what attribution licenses ask."""
 
     name: str
@@ -28,9 +28,9 @@ class Source:
     credit: str = ""
 
 
-SOURCES: tuple[Source, ...] = (
-    Source("sh3d/BlendSwap-CC-0", "sweethome3d-furniture", "Debian", "CC0-1.0", "175 models"),
-    Source(
+SOURCES: tuple[AssetSource, ...] = (
+    AssetSource("sh3d/BlendSwap-CC-0", "sweethome3d-furniture", "Debian", "CC0-1.0", "175 models"),
+    AssetSource(
         "sh3d/BlendSwap-CC-BY",
         "sweethome3d-furniture",
         "Debian",
@@ -38,7 +38,7 @@ SOURCES: tuple[Source, ...] = (
         "135 models",
         credit="the authors named in the catalog, through Blend Swap",
     ),
-    Source(
+    AssetSource(
         "sh3d/KatorLegaz",
         "sweethome3d-furniture",
         "Debian",
@@ -46,8 +46,8 @@ SOURCES: tuple[Source, ...] = (
         "90 models",
         credit="Andrew Kator & Jennifer Legaz",
     ),
-    Source("sh3d/Reallusion", "sweethome3d-furniture", "Debian", "CC-BY-3.0-US", "25 models", credit="Reallusion"),
-    Source(
+    AssetSource("sh3d/Reallusion", "sweethome3d-furniture", "Debian", "CC-BY-3.0-US", "25 models", credit="Reallusion"),
+    AssetSource(
         "sh3d/Scopia",
         "sweethome3d-furniture",
         "Debian",
@@ -55,14 +55,14 @@ SOURCES: tuple[Source, ...] = (
         "395 models",
         credit="Emmanuel Puybaret / eTeks and Scopia Visual Interfaces Systems",
     ),
-    Source("miniworld", "miniworld", "PyPI", "Apache-2.0", "45 textures"),
-    Source("robosuite", "robosuite", "PyPI", "MIT", "30 textures"),
-    Source("eztree", "@dgreenheck/ez-tree", "npm", "MIT", "bark, leaves, soil and grass"),
-    Source("pmndrs", "@pmndrs/assets", "npm", "CC0-1.0", "panoramas from Poly Haven"),
-    Source("pybullet", "pybullet", "PyPI", "Zlib", "1,000 random solid shapes"),
-    Source("ufoai", "ufoai-textures", "Debian", "GPL-2.0-or-later", "2,700 textures", copyleft=True),
-    Source("sh3dtex", "sweethome3d", "Debian", "GPL-2.0-or-later", "26 textures", copyleft=True),
-    Source(
+    AssetSource("miniworld", "miniworld", "PyPI", "Apache-2.0", "45 textures"),
+    AssetSource("robosuite", "robosuite", "PyPI", "MIT", "30 textures"),
+    AssetSource("eztree", "@dgreenheck/ez-tree", "npm", "MIT", "bark, leaves, soil and grass"),
+    AssetSource("pmndrs", "@pmndrs/assets", "npm", "CC0-1.0", "panoramas from Poly Haven"),
+    AssetSource("pybullet", "pybullet", "PyPI", "Zlib", "1,000 random solid shapes"),
+    AssetSource("ufoai", "ufoai-textures", "Debian", "GPL-2.0-or-later", "2,700 textures", copyleft=True),
+    AssetSource("sh3dtex", "sweethome3d", "Debian", "GPL-2.0-or-later", "26 textures", copyleft=True),
+    AssetSource(
         "photos",
         "gnome-backgrounds mate-backgrounds plasma-workspace-wallpapers lomiri-wallpapers-16.04 "
         "lomiri-wallpapers-20.04 ukui-wallpapers",
@@ -215,7 +215,7 @@ class Library:
 
     root: Path | None = None
     copyleft: bool = False
-    sources: tuple[Source, ...] = ()
+    sources: tuple[AssetSource, ...] = ()
     pictures: dict[str, tuple[Path, ...]] = field(default_factory=dict)
     models: dict[str, tuple[Model, ...]] = field(default_factory=dict)
     leaves: tuple[Path, ...] = ()
@@ -223,12 +223,12 @@ class Library:
     solids: tuple[Path, ...] = ()
 
     def licenses(self) -> list[dict[str, object]]:
-        """For the manifest: every source that may show up in a frame."""
+        """List, for the manifest, every source that may show up in a frame."""
         return [asdict(source) for source in self.sources]
 
 
-def present(source: Source, root: Path) -> bool:
-    """Whether a source's folder holds anything."""
+def present(source: AssetSource, root: Path) -> bool:
+    """Return whether a source's folder holds anything."""
     folder = root / source.name
     return folder.is_dir() and any(folder.iterdir())
 
@@ -253,7 +253,7 @@ def _usable(name: str) -> bool:
 
 
 def parse_catalog(text: str) -> dict[int, dict[str, str]]:
-    """Entries of a Sweet Home 3D catalog: `key#number=value` lines."""
+    """Parse the entries of a Sweet Home 3D catalog: `key#number=value` lines."""
     entries: dict[int, dict[str, str]] = {}
     for line in text.splitlines():
         match = re.match(r"(\w+)#(\d+)=(.*)", line.strip())
@@ -292,7 +292,7 @@ def _furniture(root: Path, library: str) -> list[Model]:
 
 
 def by_kind(models: list[Model]) -> dict[str, tuple[Model, ...]]:
-    """Models sorted into `KINDS`."""
+    """Sort models into `KINDS`."""
     return {
         kind: tuple(
             model for model in models if model.category in categories.split("|") and re.fullmatch(pattern, model.name)
@@ -304,7 +304,7 @@ def by_kind(models: list[Model]) -> dict[str, tuple[Model, ...]]:
 def open_library(root: Path | None, copyleft: bool = False, skies: Path | None = None) -> Library:
     """Read an asset folder; `skies` is bpy's own folder of panoramas (CC0)."""
     panoramas = tuple(sorted(skies.glob("*.exr"))) if skies else ()
-    own = (Source("bpy", "bpy", "bpy", "CC0-1.0", "8 panoramas"),) if panoramas else ()
+    own = (AssetSource("bpy", "bpy", "bpy", "CC0-1.0", "8 panoramas"),) if panoramas else ()
     if root is None:
         return Library(sources=own, panoramas=panoramas)
     sources = tuple(source for source in SOURCES if present(source, root) and (copyleft or not source.copyleft))

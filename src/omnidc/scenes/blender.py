@@ -17,7 +17,7 @@ _Y_UP = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]], dtype=np.float32)
 
 
 def skies_folder() -> Path:
-    """Blender's own panoramas (CC0)."""
+    """Return the folder of Blender's own panoramas (CC0)."""
     return Path(bpy.utils.resource_path("LOCAL")) / "datafiles" / "studiolights" / "world"
 
 
@@ -60,7 +60,7 @@ class Stage:
     def cast(
         self, eye: npt.NDArray[np.float64], directions: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.float64], Sequence[Hashable]]:
-        """First hits of rays, as `camera.RayCast`."""
+        """Return the first hits of rays, as `camera.RayCast`."""
         graph = bpy.context.evaluated_depsgraph_get()
         scene = bpy.context.scene
         distances = np.full(len(directions), np.inf)
@@ -152,7 +152,7 @@ class Stage:
 
 
 def to_blender(shape: Mesh) -> Any:
-    """A Blender mesh."""
+    """Make a Blender mesh."""
     data = bpy.data.meshes.new("mesh")
     loops = np.concatenate([shape.quads.ravel(), shape.triangles.ravel()]).astype(np.int32)
     quads, triangles = len(shape.quads), len(shape.triangles)
@@ -175,7 +175,7 @@ def to_blender(shape: Mesh) -> Any:
 
 
 def import_model(model: Model) -> Any:
-    """An OBJ as one mesh of its catalog size, standing on z = 0; None when Blender cannot read it."""
+    """Import an OBJ as one mesh of its catalog size, standing on z = 0; None when Blender cannot read it."""
     before = set(bpy.data.objects)
     try:
         bpy.ops.wm.obj_import(

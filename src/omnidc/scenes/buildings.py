@@ -10,25 +10,25 @@ FOOTING = 3.0  # meters below ground, so that houses on slopes do not float
 
 
 def facade(rng: Rng, length: float, height: float, depth: float) -> dict[str, list[Box]]:
-    """Boxes of one street side, facing −y at y = 0: wall, trim, glass and rails."""
+    """Return the boxes of one street side, facing −y at y = 0: wall, trim, glass and rails."""
     floors = max(1, int(height / rng.uniform(2.7, 3.6)))
-    storey = height / floors
+    story = height / floors
     columns = max(1, int(length / rng.uniform(1.8, 3.5)))
     bay = length / columns
-    wide, tall = bay * rng.uniform(0.35, 0.75), storey * rng.uniform(0.4, 0.7)
+    wide, tall = bay * rng.uniform(0.35, 0.75), story * rng.uniform(0.4, 0.7)
     recess, bars = rng.uniform(0.05, 0.3), rng.random() < 0.7
     shop = rng.random() < 0.3
     cornice, balconies = rng.random() < 0.4, rng.random() < 0.35
     parts: dict[str, list[Box]] = {"wall": [], "trim": [], "glass": [], "rail": []}
     for floor in range(floors):
         ground = floor == 0
-        z = floor * storey
-        w, t = (bay * 0.85, storey * 0.75) if shop and ground else (wide, tall)
-        z0 = z + (0.3 if shop and ground else (storey - t) / 2)
-        z1 = min(z0 + t, z + storey - 0.1)
+        z = floor * story
+        w, t = (bay * 0.85, story * 0.75) if shop and ground else (wide, tall)
+        z0 = z + (0.3 if shop and ground else (story - t) / 2)
+        z1 = min(z0 + t, z + story - 0.1)
         parts["wall"] += [
             (-length / 2, 0, z, length / 2, depth, z0),
-            (-length / 2, 0, z1, length / 2, depth, z + storey),
+            (-length / 2, 0, z1, length / 2, depth, z + story),
         ]
         left = -length / 2
         for k in range(columns):
@@ -46,7 +46,7 @@ def facade(rng: Rng, length: float, height: float, depth: float) -> dict[str, li
                 parts["trim"].append((x0, recess - 0.04, (z0 + z1) / 2 - 0.02, x1, recess, (z0 + z1) / 2 + 0.02))
         parts["wall"].append((left, 0, z0, length / 2, depth, z1))
         if cornice:
-            parts["trim"].append((-length / 2, -0.14, z + storey - 0.16, length / 2, 0, z + storey))
+            parts["trim"].append((-length / 2, -0.14, z + story - 0.16, length / 2, 0, z + story))
         if floor and balconies and length > 3.5:
             for x in rng.uniform(-length / 2 + 1.2, length / 2 - 1.2, int(rng.integers(0, 3))):
                 parts["trim"].append((x - 1, -0.9, z - 0.12, x + 1, 0, z))
@@ -65,7 +65,7 @@ def build_house(
     depth: float,
     height: float,
 ) -> None:
-    """A house whose front is at `position`, facing −y before the turn."""
+    """Build a house whose front is at `position`, facing −y before the turn."""
     skin = 0.4
     parts = facade(rng, length, height, skin)
     wall = kit.material(rng, "facade")

@@ -52,13 +52,13 @@ class View:
 
 
 def intrinsics(width: int, height: int, degrees: float) -> npt.NDArray[np.float64]:
-    """3×3 matrix of a lens whose larger side spans `degrees`; pixel centers at integers, axis in the middle."""
+    """Return the 3×3 matrix of a lens whose larger side spans `degrees`; centers at integers, axis in the middle."""
     focal = max(width, height) / 2 / np.tan(np.radians(degrees) / 2)
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1.0]])
 
 
 def look_at(eye: Sequence[float], target: Sequence[float], roll: float = 0.0) -> npt.NDArray[np.float64]:
-    """Pose of a camera at `eye` that looks at `target`, turned by `roll` about its axis."""
+    """Return the pose of a camera at `eye` that looks at `target`, turned by `roll` about its axis."""
     forward = np.asarray(target, dtype=np.float64) - np.asarray(eye, dtype=np.float64)
     forward /= np.linalg.norm(forward)
     # looking straight up or down has no horizon: any side will do
@@ -73,14 +73,14 @@ def look_at(eye: Sequence[float], target: Sequence[float], roll: float = 0.0) ->
 
 
 def wide_size(width: int, height: int) -> tuple[int, int]:
-    """Size of a picture in the shape of 1242×375 with about as many pixels as width × height."""
+    """Return the size of a picture in the shape of 1242×375 with about as many pixels as width × height."""
     ratio = 1242 / 375
     side = np.sqrt(width * height * ratio)
     return round(float(side) / 8) * 8, round(float(side) / ratio / 8) * 8
 
 
 def draw_view(rng: Rng, spot: Viewpoint, width: int, height: int, wide_driving: float = 0.0) -> View:
-    """A view at a viewpoint with a lens drawn from its kind; `wide_driving` is the share of wide driving pictures.
+    """Draw a view at a viewpoint with a lens of its kind; `wide_driving` is the share of wide driving pictures.
 
     `CUT_SHARE` of the views are the part of such a picture round a random point of it, as a photograph in more pixels
     would show it: its axis lies beside the middle, or outside.
@@ -97,7 +97,7 @@ def draw_view(rng: Rng, spot: Viewpoint, width: int, height: int, wide_driving: 
 def cut(
     matrix: npt.NDArray[np.float64], size: tuple[int, int], part: float, corner: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Intrinsics of the window that begins at `corner` (x, y) and spans `part` of each side, shown at `size`."""
+    """Return the intrinsics of the window at `corner` (x, y) that spans `part` of each side, shown at `size`."""
     move = np.eye(3)
     move[:2, :2] /= part
     move[:2, 2] = (0.5 - corner * size) / part - 0.5  # pixel centers are integers: x' + ½ = (x − left + ½) / part
@@ -105,7 +105,7 @@ def cut(
 
 
 def test_rays(view: View) -> npt.NDArray[np.float64]:
-    """Directions [R·C, 3] in the world through a coarse grid of pixels, scaled to z-depth 1."""
+    """Return the directions [R·C, 3] in the world through a coarse grid of pixels, scaled to z-depth 1."""
     v, u = np.meshgrid(
         np.linspace(0.04, 0.96, RAY_ROWS) * (view.height - 1),
         np.linspace(0.04, 0.96, RAY_COLUMNS) * (view.width - 1),
@@ -121,7 +121,7 @@ def score(
     nearest: float,
     taste: float = 3.0,
 ) -> float | None:
-    """How much a view shows (things, depth range times `taste`, little emptiness); None = refused."""
+    """Score how much a view shows (things, depth range times `taste`, little emptiness); None = refused."""
     if depths.min() < nearest:
         return None
     known = depths[np.isfinite(depths)]
@@ -134,7 +134,7 @@ def score(
 
 
 def spread(depths: npt.NDArray[np.floating]) -> float:
-    """Relative variation of depth: (95th − 5th percentile) / median."""
+    """Return the relative variation of depth: (95th − 5th percentile) / median."""
     low, middle, high = np.percentile(depths, (5, 50, 95))
     return float((high - low) / middle)
 
@@ -142,7 +142,7 @@ def spread(depths: npt.NDArray[np.floating]) -> float:
 def choose_view(
     rng: Rng, scene: Scene, cast: RayCast, width: int, height: int, wide_driving: float = 0.0
 ) -> View | None:
-    """The best of some candidates by their test rays, or the first passable one where a dull view is wanted.
+    """Choose the best of some candidates by their test rays, or the first passable one where a dull view is wanted.
 
     None: the scene has no passable view among three times as many candidates.
     """
@@ -168,7 +168,7 @@ def fault(
     image: npt.NDArray[np.uint8],  # [H, W, 3]
     depth: npt.NDArray[np.float32],  # [H, W], 0 = sky
 ) -> str | None:
-    """Why a rendered frame is not kept; None = it is good."""
+    """Return why a rendered frame is not kept; None = it is good."""
     known = depth[depth > 0]
     if known.size < 0.3 * depth.size:
         return "mostly sky"

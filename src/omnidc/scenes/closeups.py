@@ -15,7 +15,7 @@ from omnidc.scenes.rooms import litter
 
 
 def build_closeup(rng: Rng, kit: Kit) -> Scene:
-    """Things on a table or in a shelf, in a room of which little is seen."""
+    """Build things on a table or in a shelf, in a room of which little is seen."""
     scene = Scene("closeup", nearest=0.12)
     width, depth = (float(side) for side in rng.uniform(2.6, 5, 2))
     room = build_shell(scene, rng, kit, width, depth, float(rng.uniform(2.4, 3)), windows=0.4, doors=0.1, lamps=1.3)

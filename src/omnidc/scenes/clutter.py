@@ -20,7 +20,7 @@ THEMES = {
 
 
 def vessel(rng: Rng, kit: Kit) -> Piece:
-    """A cup, bottle, bowl, vase or can turned on a lathe."""
+    """Make a cup, bottle, bowl, vase or can turned on a lathe."""
     radius, height = rng.uniform(0.02, 0.06), rng.uniform(0.05, 0.3)
     form = rng.choice(["can", "bottle", "bowl", "vase", "cup"])
     if form == "can":
@@ -53,7 +53,7 @@ def vessel(rng: Rng, kit: Kit) -> Piece:
 
 
 def book(rng: Rng, kit: Kit, upright: bool = False) -> Piece:
-    """A book that lies, or stands on its edge with its spine to −y."""
+    """Make a book that lies, or stands on its edge with its spine to −y."""
     long, wide, thick = rng.uniform(0.17, 0.32), rng.uniform(0.12, 0.23), rng.uniform(0.008, 0.05)
     cover = plain(rng) if rng.random() < 0.6 else kit.material(rng, "print", tile=float(rng.uniform(0.1, 0.3)))
     if upright:
@@ -62,7 +62,7 @@ def book(rng: Rng, kit: Kit, upright: bool = False) -> Piece:
 
 
 def book_stack(rng: Rng, kit: Kit) -> Piece:
-    """Two to five lying books."""
+    """Make two to five lying books."""
     parts: list[tuple[Mesh, Material]] = []
     height = 0.0
     for _ in range(int(rng.integers(2, 6))):
@@ -76,13 +76,13 @@ def book_stack(rng: Rng, kit: Kit) -> Piece:
 
 
 def package(rng: Rng, kit: Kit) -> Piece:
-    """A carton or toy block."""
+    """Make a carton or toy block."""
     width, depth, height = rng.uniform(0.04, 0.22, 3)
     return Piece(width, depth, height, [(chamfered_box(width, depth, height, 0.003), kit.anything(rng, 0.3))])
 
 
 def pen_pot(rng: Rng, kit: Kit) -> Piece:
-    """A beaker with thin sticks: pens, brushes, cutlery."""
+    """Make a beaker with thin sticks: pens, brushes, cutlery."""
     beaker = lathe([(1e-4, 0), (0.035, 0), (0.038, 0.1), (0.034, 0.1), (0.032, 0.005), (1e-4, 0.005)])
     sticks = []
     for _ in range(int(rng.integers(3, 10))):
@@ -93,7 +93,7 @@ def pen_pot(rng: Rng, kit: Kit) -> Piece:
 
 
 def screen(rng: Rng, kit: Kit) -> Piece:
-    """A monitor or television on a foot, on or off; it faces −y."""
+    """Make a monitor or television on a foot, on or off; it faces −y."""
     width = float(rng.uniform(0.4, 0.9))
     height = width * 0.6
     dark = Material(color=(0.02, 0.02, 0.022), roughness=0.35)
@@ -114,7 +114,7 @@ def screen(rng: Rng, kit: Kit) -> Piece:
 
 
 def ball(rng: Rng, kit: Kit) -> Piece:
-    """A ball or fruit."""
+    """Make a ball or fruit."""
     radius = float(rng.uniform(0.02, 0.09))
     return Piece(
         2 * radius,
@@ -125,7 +125,7 @@ def ball(rng: Rng, kit: Kit) -> Piece:
 
 
 def small_thing(rng: Rng, kit: Kit, theme: str, largest: float) -> Piece:
-    """Anything of a theme of `THEMES` that is no larger than `largest` meters (procedural ones may be cut short)."""
+    """Make anything of a theme of `THEMES` that is no larger than `largest` meters (some are cut short)."""
     if rng.random() < 0.6:
         model = kit.model(rng, *THEMES[theme], widest=largest, highest=max(largest, 0.3))
         if model is not None:
@@ -173,7 +173,7 @@ def strew(
 def fill_shelf(
     scene: Scene, rng: Rng, kit: Kit, support: Footprint, height: float, clearance: float, theme: str
 ) -> None:
-    """A row of upright books, or small things, or nothing."""
+    """Add a row of upright books, or small things, or nothing."""
     kind = rng.random()
     if kind < 0.2:
         return
@@ -195,7 +195,7 @@ def fill_shelf(
 
 
 def floor_cable(scene: Scene, rng: Rng, floor: Floor) -> None:
-    """A cable on the floor near the middle of the room, where it does not run through a wall."""
+    """Add a cable on the floor near the middle of the room, where it does not run through a wall."""
     start = (*rng.normal(0, 0.8, 2), 0.0)
     cable = lying_cable(rng, start, float(rng.uniform(0.8, 3)), float(rng.uniform(0.003, 0.008)))
     if (np.abs(cable.vertices[:, :2]).max(axis=0) < (floor.width / 2, floor.depth / 2)).all():
@@ -203,7 +203,7 @@ def floor_cable(scene: Scene, rng: Rng, floor: Floor) -> None:
 
 
 def rug(scene: Scene, rng: Rng, kit: Kit, floor: Floor, x: float, y: float) -> None:
-    """A carpet of about a centimeter, unless it would reach into a wall."""
+    """Add a carpet of about a centimeter, unless it would reach into a wall."""
     width, depth = rng.uniform(0.8, 2.6, 2)
     material = kit.material(rng, "fabric" if rng.random() < 0.7 else "photo", tile=float(rng.uniform(0.4, 2)))
     spot = Footprint(x, y, float(width), float(depth), float(rng.choice([0, rng.uniform(0, 6.3)])))

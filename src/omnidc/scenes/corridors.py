@@ -14,7 +14,7 @@ from omnidc.scenes.rooms import dress, litter, place_at_wall, reserve_doors
 
 
 def railing(scene: Scene, rng: Rng, start: tuple[float, float, float], end: tuple[float, float, float]) -> None:
-    """Two rails and thin balusters between two points at floor height (they may differ: stairs)."""
+    """Add two rails and thin balusters between two points at floor height (they may differ: stairs)."""
     low, high = np.array(start), np.array(end)
     height, gap = float(rng.uniform(0.85, 1.1)), float(rng.uniform(0.09, 0.2))
     radius = float(rng.uniform(0.004, 0.012))
@@ -37,7 +37,7 @@ def railing(scene: Scene, rng: Rng, start: tuple[float, float, float], end: tupl
 
 
 def stairs(scene: Scene, rng: Rng, kit: Kit, room: Room) -> None:
-    """A flight along the +y wall with a railing on its free side."""
+    """Add a flight along the +y wall with a railing on its free side."""
     width, run, rise = rng.uniform(0.9, 1.4), 0.27, 0.17
     steps = int(min(room.height / rise, (room.width - 1.5) / run))
     if steps < 4:
@@ -53,7 +53,7 @@ def stairs(scene: Scene, rng: Rng, kit: Kit, room: Room) -> None:
 
 
 def build_corridor(rng: Rng, kit: Kit) -> Scene:
-    """A corridor (narrow and long) or a hall (wide and high)."""
+    """Build a corridor (narrow and long) or a hall (wide and high)."""
     scene = Scene("corridor")
     hall = bool(rng.random() < 0.5)
     if hall:

@@ -1,4 +1,4 @@
-"""What a scene is, without Blender: meshes, materials, lights and where the camera may stand.
+"""Description of a scene without Blender: meshes, materials, lights and viewpoints.
 
 World axes: x right, y ahead, z up, meters. Yaw turns about z, counter-clockwise seen from above. Colors are linear.
 """
@@ -204,13 +204,13 @@ class Scene:
 
 
 def vec3(values: Sequence[float]) -> Vec3:
-    """Three plain floats."""
+    """Return three plain floats."""
     x, y, z = (float(value) for value in values)
     return x, y, z
 
 
 def rotation_matrix(rotation: Sequence[float]) -> npt.NDArray[np.float64]:
-    """[3, 3] of Euler angles about x, then y, then z."""
+    """Return the matrix [3, 3] of Euler angles about x, then y, then z."""
     (cx, cy, cz), (sx, sy, sz) = np.cos(rotation), np.sin(rotation)
     about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
     about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
@@ -219,12 +219,12 @@ def rotation_matrix(rotation: Sequence[float]) -> npt.NDArray[np.float64]:
 
 
 def euler_angles(matrix: npt.NDArray[np.float64]) -> Vec3:
-    """The reverse of `rotation_matrix` (for turns about y of less than a quarter)."""
+    """Return the reverse of `rotation_matrix` (for turns about y of less than a quarter)."""
     return vec3(
         (np.arctan2(matrix[2, 1], matrix[2, 2]), -np.arcsin(matrix[2, 0]), np.arctan2(matrix[1, 0], matrix[0, 0]))
     )
 
 
 def placed(item: Item, vertices: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Vertices [N, 3] of an item's shape in the world."""
+    """Return the vertices [N, 3] of an item's shape in the world."""
     return np.asarray((vertices * item.scale) @ rotation_matrix(item.rotation).T + item.position)

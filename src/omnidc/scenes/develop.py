@@ -17,7 +17,7 @@ def add_haze(
     extinction: float,  # per meter
     air: float | None = None,  # luminance of the air; None = from this picture
 ) -> Array:
-    """Koschmieder: what is seen at distance d is e^(−βd) of its light, the rest is air."""
+    """Add haze by Koschmieder's law: at distance d, e^(−βd) of the light is that of the surface, the rest is air."""
     if extinction <= 0:
         return light
     clear = np.exp(-extinction * np.where(depth > 0, depth, 2000.0))[..., None]
@@ -26,12 +26,12 @@ def add_haze(
 
 
 def air_luminance(light: Array) -> float:
-    """Luminance of the air: a bright, but not the brightest, part of the light [..., 3]."""
+    """Return the luminance of the air: a bright, but not the brightest, part of the light [..., 3]."""
     return float(np.percentile(light @ LUMINANCE, 80))
 
 
 def exposure_of(light: Array, key: float) -> float:
-    """Factor that brings the logarithmic mean of linear light [..., 3] to `key`."""
+    """Return the factor that brings the logarithmic mean of linear light [..., 3] to `key`."""
     luminance = np.nan_to_num(np.maximum(light, 0), posinf=1e3) @ LUMINANCE
     mean = float(np.exp(np.log(luminance + 1e-4).mean()))
     bright = float(np.percentile(luminance, 97))
@@ -40,7 +40,7 @@ def exposure_of(light: Array, key: float) -> float:
 
 
 def develop(light: Array, key: float, exposure: float | None = None) -> npt.NDArray[np.uint8]:
-    """8-bit sRGB [H, W, 3], highlights rolled off above 0.75; exposed for `key` unless `exposure` is given."""
+    """Return 8-bit sRGB [H, W, 3], highlights rolled off above 0.75; exposed for `key` unless `exposure` is given."""
     light = np.nan_to_num(np.maximum(light, 0), posinf=1e3)
     x = light * (exposure_of(light, key) if exposure is None else exposure)
     rolled = SHOULDER + (1 - SHOULDER) * (1 - np.exp(-(x - SHOULDER) / (1 - SHOULDER)))

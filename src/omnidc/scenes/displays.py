@@ -28,7 +28,7 @@ _FACING = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])  # up (z) becomes out of 
 
 
 def wrinkled(rng: Rng, width: float, depth: float, lift: float) -> tuple[Floats, Floats, Floats]:
-    """xs, ys and heights of a sheet that was thrown down: hills and creases up to `lift` meters high."""
+    """Return xs, ys and heights of a sheet that was thrown down: hills and creases up to `lift` meters high."""
     n = 96
     hills, creases = fractal_noise(rng, n, rng.uniform(1.6, 2.4)), fractal_noise(rng, n, 1.5)
     heights = lift * (0.75 * hills + 0.25 * np.abs(2 * creases - 1))
@@ -36,7 +36,7 @@ def wrinkled(rng: Rng, width: float, depth: float, lift: float) -> tuple[Floats,
 
 
 def surface(rng: Rng, kit: Kit) -> Material:
-    """Of a wall, board or table: paint, print, cloth, wood, brick."""
+    """Choose the surface of a wall, board or table: paint, print, cloth, wood, brick."""
     if rng.random() < 0.25:
         return kit.wall(rng)
     role = str(rng.choice(["photo", "photo", "fabric", "fabric", "wood", "print", "wall", "facade", "floor"]))
@@ -53,7 +53,7 @@ def _lamps(scene: Scene, rng: Rng, above: bool) -> None:
 
 
 def _stand(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
-    """Things on a table and on boxes of several heights at the wall."""
+    """Add things on a table and on boxes of several heights at the wall."""
     width = float(rng.uniform(1.2, 2.4))
     floor = Floor(width, depth)
     theme = str(rng.choice(["living", "living", "office", "kitchen"]))
@@ -85,7 +85,7 @@ def _stand(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
 
 
 def _boards(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
-    """Panels, pictures and books that lean against the wall, one row before the other."""
+    """Add panels, pictures and books that lean against the wall, one row before the other."""
     rows = int(rng.integers(2, 5))
     for row in range(rows):
         foot = -depth * (row + rng.uniform(0.4, 0.9)) / rows
@@ -102,7 +102,7 @@ def _boards(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
 
 
 def _cloth(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
-    """Curtains and thrown sheets, one before the other."""
+    """Add curtains and thrown sheets, one before the other."""
     for layer in range(int(rng.integers(1, 4))):
         wide, tall = float(rng.uniform(0.5, 3.0)), float(rng.uniform(0.6, 2.4))
         deep = float(rng.uniform(0.01, 0.07))
@@ -118,7 +118,7 @@ def _cloth(scene: Scene, rng: Rng, kit: Kit, depth: float) -> None:
 
 
 def _hang(scene: Scene, rng: Rng, kit: Kit) -> None:
-    """Flat and bulging things on a wall, with cords between them."""
+    """Add flat and bulging things on a wall, with cords between them."""
     if rng.random() < 0.4:  # the wall itself is rough: rock, crumpled paper, a relief
         xs, ys, heights = wrinkled(rng, 2 * HALF, TALL, float(rng.uniform(0.05, 0.3)))
         scene.add(transformed(grid(xs, ys, heights), (0, 0, TALL / 2), _FACING), surface(rng, kit))
@@ -145,7 +145,7 @@ def _hang(scene: Scene, rng: Rng, kit: Kit) -> None:
 
 
 def _above(scene: Scene, rng: Rng, kit: Kit) -> None:
-    """Clutter on a floor or table top, or a thrown cloth, to be looked down upon."""
+    """Add clutter on a floor or table top, or a thrown cloth, to be looked down upon."""
     if rng.random() < 0.3:
         xs, ys, heights = wrinkled(rng, 2 * HALF, 2 * HALF, float(rng.uniform(0.05, 0.25)))
         scene.add(grid(xs, ys, heights), kit.material(rng, "fabric" if rng.random() < 0.5 else "photo"), (0, 0, 0.002))
@@ -155,7 +155,7 @@ def _above(scene: Scene, rng: Rng, kit: Kit) -> None:
 
 
 def build_display(rng: Rng, kit: Kit) -> Scene:
-    """One wall, what is before it, and a camera that faces it."""
+    """Build one wall, the things before it, and a camera that faces it."""
     scene = Scene("display", nearest=0.35)
     draw_sky(rng, kit, scene, outdoors=False)
     kind = KINDS[int(rng.integers(len(KINDS)))]

@@ -58,7 +58,7 @@ class Piece:
             scene.add(shape, material, (x, y, z + self.elevation), rotation=rotation)
 
     def supports(self, x: float, y: float, z: float = 0.0, yaw: float = 0.0) -> list[tuple[Footprint, float, float]]:
-        """Where its shelves are once it stands: footprint, height and clearance of each."""
+        """Return footprint, height and clearance of each of its shelves once it stands."""
         turn = rotation_matrix((0, 0, yaw))
         found = []
         for shelf in self.shelves:
@@ -69,7 +69,7 @@ class Piece:
 
 
 def from_model(model: Model) -> Piece:
-    """A piece of the library; its top is a shelf when the catalog says so and it is no seat."""
+    """Take a piece of the library; its top is a shelf when the catalog says so and it is no seat."""
     shelves = []
     if 0.3 < model.top < 1.3 and model.width > 0.3 and model.depth > 0.25 and not SEATS.search(model.name):
         shelves = [Shelf(0, 0, model.top, model.width * 0.85, model.depth * 0.8)]
@@ -88,7 +88,7 @@ def _legs(rng: Rng, width: float, depth: float, height: float, inset: float) -> 
 
 
 def table(rng: Rng, finish: Sequence[Material], width: float, depth: float, height: float) -> Piece:
-    """A table or desk: top on four legs, or round on a foot; sometimes with drawers."""
+    """Make a table or desk: top on four legs, or round on a foot; sometimes with drawers."""
     thick = float(rng.uniform(0.018, 0.05))
     legs = steel(rng) if rng.random() < 0.3 else finish[0]
     parts: list[tuple[Mesh | Model, Material | None]] = []
@@ -109,7 +109,7 @@ def table(rng: Rng, finish: Sequence[Material], width: float, depth: float, heig
 
 
 def chair(rng: Rng, finish: Sequence[Material]) -> Piece:
-    """A chair with legs and a back of slats or a board."""
+    """Make a chair with legs and a back of slats or a board."""
     side, seat, back = rng.uniform(0.38, 0.48), rng.uniform(0.42, 0.48), rng.uniform(0.8, 1.05)
     half = side / 2
     bars: list[Box] = [
@@ -133,7 +133,7 @@ def chair(rng: Rng, finish: Sequence[Material]) -> Piece:
 
 
 def bookcase(rng: Rng, finish: Sequence[Material], width: float, depth: float, height: float) -> Piece:
-    """Boards between two sides; with or without a back."""
+    """Make a bookcase: boards between two sides; with or without a back."""
     board = 0.022
     levels = max(2, int(height / rng.uniform(0.28, 0.42)))
     bars: list[Box] = [
@@ -165,7 +165,7 @@ def bookcase(rng: Rng, finish: Sequence[Material], width: float, depth: float, h
 def cabinet(
     rng: Rng, finish: Sequence[Material], width: float, depth: float, height: float, plinth: float = 0.08
 ) -> Piece:
-    """A closed body with doors or drawers, gaps between them, and handles."""
+    """Make a cabinet: a closed body with doors or drawers, gaps between them, and handles."""
     front = -depth / 2
     body = boxes([(-width / 2, front + 0.02, plinth, width / 2, depth / 2, height)])
     base = boxes([(-width / 2 + 0.02, front + 0.05, 0, width / 2 - 0.02, depth / 2, plinth)])
@@ -202,7 +202,7 @@ def cabinet(
 
 
 def sofa(rng: Rng, finish: Sequence[Material], seats: int) -> Piece:
-    """Cushions on a block between two arms."""
+    """Make a sofa: cushions on a block between two arms."""
     seat = rng.uniform(0.55, 0.75)
     width, depth = seats * seat + 0.4, rng.uniform(0.8, 1.0)
     height, sit = rng.uniform(0.7, 0.95), rng.uniform(0.36, 0.46)
@@ -225,7 +225,7 @@ def sofa(rng: Rng, finish: Sequence[Material], seats: int) -> Piece:
 
 
 def bed(rng: Rng, kit: Kit, finish: Sequence[Material]) -> Piece:
-    """Frame, mattress, blanket, pillows, headboard; the head is at the wall (+y)."""
+    """Make a bed: frame, mattress, blanket, pillows, headboard; the head is at the wall (+y)."""
     width, depth = float(rng.choice([0.9, 1.4, 1.6, 1.8])), 2.05
     low = float(rng.uniform(0.25, 0.4))
     blanket = kit.material(rng, "fabric", tile=float(rng.uniform(0.3, 1.2)))
@@ -252,7 +252,7 @@ def bed(rng: Rng, kit: Kit, finish: Sequence[Material]) -> Piece:
 
 
 def floor_lamp(rng: Rng) -> Piece:
-    """A thin pole under a shade."""
+    """Make a floor lamp: a thin pole under a shade."""
     height = float(rng.uniform(1.3, 1.8))
     pole = merge([tube([(0, 0, 0.02), (0, 0, height - 0.05)], 0.012, 8), cylinder(0.14, 0.025)])
     low, high = rng.uniform(0.14, 0.24), rng.uniform(0.08, 0.2)
@@ -262,7 +262,7 @@ def floor_lamp(rng: Rng) -> Piece:
 
 
 def thin_stand(rng: Rng) -> Piece:
-    """A clothes rack, easel or rail: thin rods on purpose."""
+    """Make a clothes rack, easel or rail with thin rods."""
     width, depth, height = rng.uniform(0.5, 1.4), rng.uniform(0.3, 0.5), rng.uniform(0.7, 1.7)
     radius = float(rng.uniform(0.005, 0.016))
     x, y = width / 2, depth / 2
@@ -281,7 +281,7 @@ def thin_stand(rng: Rng) -> Piece:
 
 
 def make(rng: Rng, kit: Kit, finish: Sequence[Material], kind: str) -> Piece:
-    """A piece by the name of its kind; from the library when it has one and chance says so."""
+    """Make a piece by the name of its kind; from the library when it has one and chance says so."""
     if rng.random() < 0.72:
         model = kit.model(rng, kind, highest=2.3)
         if model is not None:

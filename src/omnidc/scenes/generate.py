@@ -51,7 +51,7 @@ class Tally:
         self.refused += event["event"] == "refused"
 
     def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return plain values for the manifest."""
         return {"frames": self.frames, "refused": self.refused, "failed": self.failed, "worlds": self.worlds}
 
 
@@ -92,7 +92,7 @@ def end_with(parent: int, settings: Settings, shard: int, folder: Path) -> None:
 
 
 def finished_shards(settings: Settings, manifest: Manifest) -> dict[int, int]:
-    """Shards that are whole on disk, whoever wrote them down: number → frames. Damaged ones are made again."""
+    """Return the shards that are whole on disk, as number → frames. Damaged ones are made again."""
     found = {}
     sweep_begun(settings)
     for path in sorted(Path(settings.folder).glob(f"scenes-{settings.seed}-*.tar")):
@@ -138,7 +138,7 @@ class Run:
             number += 1
 
     def _take(self) -> int | None:
-        """The next shard to render; None when frames suffice or the run was stopped."""
+        """Take the next shard to render; None when frames suffice or the run was stopped."""
         with self._lock:
             return None if self._stopped or self.frames >= self.count else next(self._next)
 
@@ -238,13 +238,13 @@ class Run:
 
 
 def check_bpy() -> None:
-    """Blender must be importable in this very Python."""
+    """Check that Blender can be imported in this very Python."""
     if importlib.util.find_spec("bpy") is None:
         raise MissingExtraError("bpy", "scenes", "Rendering scenes")
 
 
 def describe_assets(settings: Settings) -> list[dict[str, object]]:
-    """The sources and licenses that a run may use; Blender's own skies are always among them."""
+    """List the sources and licenses that a run may use; Blender's own skies are always among them."""
     path = settings.assets_path
     if path is not None and not path.is_dir():
         raise FileError(f"{path} is no folder of assets; `omnidc scenes setup` says how to fill one.")

@@ -39,22 +39,22 @@ class Room:
     openings: list[list[Opening]]
 
     def wall_origin(self, side: int) -> tuple[float, float, float]:
-        """The middle of a wall's foot, on its inner face."""
+        """Return the middle of a wall's foot, on its inner face."""
         return [(0, self.depth / 2, 0), (self.width / 2, 0, 0), (0, -self.depth / 2, 0), (-self.width / 2, 0, 0)][side]
 
     def wall_length(self, side: int) -> float:
-        """Length of a wall inside the room."""
+        """Return the length of a wall inside the room."""
         return self.width if side % 2 == 0 else self.depth
 
     def on_wall(self, side: int, x: float, y: float, z: float) -> tuple[float, float, float]:
-        """A point given in a wall's axes (y points out of the room), in the world's."""
+        """Convert a point from a wall's axes (y points out of the room) to the world's."""
         turned = rotation_matrix((0, 0, WALL_YAWS[side])) @ (x, y, z)
         px, py, pz = np.asarray(self.wall_origin(side)) + turned
         return float(px), float(py), float(pz)
 
 
 def draw_openings(rng: Rng, length: float, height: float, windows: float, doors: float) -> list[Opening]:
-    """Windows and doors of one wall, left to right, never overlapping. `windows`, `doors`: expected share of bays."""
+    """Draw windows and doors of one wall, left to right, without overlap. `windows`, `doors`: share of bays."""
     bays = max(1, int(length / rng.uniform(1.6, 3.0)))
     bay = length / bays
     style = (rng.uniform(0.5, 0.9), rng.choice([0.03, 0.5, 0.9, 1.0]), rng.uniform(0.9, 1.7))
@@ -75,7 +75,7 @@ def draw_openings(rng: Rng, length: float, height: float, windows: float, doors:
 
 
 def wall_boxes(length: float, height: float, openings: list[Opening], thickness: float = WALL) -> list[Box]:
-    """The wall around its openings; inner face at y = 0."""
+    """Return boxes of the wall around its openings; inner face at y = 0."""
     found: list[Box] = []
     left = -length / 2
     for hole in sorted(openings, key=lambda hole: hole.x0):
@@ -88,7 +88,7 @@ def wall_boxes(length: float, height: float, openings: list[Opening], thickness:
 
 
 def _frame_boxes(rng: Rng, hole: Opening) -> list[Box]:
-    """Frame, glazing bars or door leaf of an opening."""
+    """Return boxes of frame, glazing bars or door leaf of an opening."""
     bar = float(rng.uniform(0.04, 0.08))
     deep = (-0.015, WALL + 0.01)
     found: list[Box] = [
@@ -109,7 +109,7 @@ def _frame_boxes(rng: Rng, hole: Opening) -> list[Box]:
 
 
 def _door(scene: Scene, rng: Rng, room: Room, side: int, hole: Opening, look: Material) -> None:
-    """A leaf, shut or ajar into the room, with panels and a handle."""
+    """Add a leaf, shut or ajar into the room, with panels and a handle."""
     width, height = hole.x1 - hole.x0 - 0.08, hole.z1 - 0.05
     parts = [(0.0, 0.0, 0.01, width, 0.04, height)]
     panels = int(rng.integers(0, 4))
@@ -150,7 +150,7 @@ def _dress_window(
 
 
 def outside(scene: Scene, rng: Rng, kit: Kit, reach: float) -> None:
-    """Ground, blocks and trees to be seen through windows and doors."""
+    """Add ground, blocks and trees that are visible through windows and doors."""
     low = -float(rng.choice([0.15, 0.3, 4, 9]))
     role = str(rng.choice(["grass", "pavement", "road"]))
     scene.add(boxes([(-300, -300, low - 0.2, 300, 300, low)]), kit.material(rng, role, tile=4.0))
@@ -178,7 +178,7 @@ def build_shell(
     doors: float = 0.15,
     lamps: float = 1.0,
 ) -> Room:
-    """Walls, floor, ceiling, windows, doors, sky and lamps of a room around the origin."""
+    """Build walls, floor, ceiling, windows, doors, sky and lamps of a room around the origin."""
     room = Room(width, depth, height, Floor(width, depth), [])
     windows *= float(rng.choice([0, 0.5, 1]))  # most photographs of rooms do not look outside
     first = kit.wall(rng)
@@ -225,7 +225,7 @@ def build_shell(
 
 
 def _light(scene: Scene, rng: Rng, room: Room, lamps: float) -> None:
-    """Daylight from the windows as soft boxes outside them, and lamps where it is dark."""
+    """Add daylight from the windows as soft boxes outside them, and lamps where it is dark."""
     windows = [(side, hole) for side, holes in enumerate(room.openings) for hole in holes if hole.kind == "window"]
     day = bool(windows) and not scene.sky.night
     if day:
@@ -242,7 +242,7 @@ def _light(scene: Scene, rng: Rng, room: Room, lamps: float) -> None:
 
 
 def hang_pictures(scene: Scene, rng: Rng, kit: Kit, room: Room, count: int) -> None:
-    """Framed pictures, boards and, rarely, a mirror, where no window is and each beside the other."""
+    """Add framed pictures, boards and, rarely, a mirror, where no window is and each beside the other."""
     hung: list[tuple[int, float, float]] = []
     for _ in range(count):
         side = int(rng.integers(4))
@@ -273,7 +273,7 @@ def hang_pictures(scene: Scene, rng: Rng, kit: Kit, room: Room, count: int) -> N
 
 
 def wall_pipes(scene: Scene, rng: Rng, room: Room) -> None:
-    """Pipes, ducts or cables under the ceiling and down the walls."""
+    """Add pipes, ducts or cables under the ceiling and down the walls."""
     radius = float(rng.choice([rng.uniform(0.004, 0.01), rng.uniform(0.01, 0.06)]))
     look = steel(rng)
     z = room.height - radius - rng.uniform(0.02, 0.3)
@@ -289,7 +289,7 @@ def wall_pipes(scene: Scene, rng: Rng, room: Room) -> None:
 
 
 def hanging_lamps(scene: Scene, rng: Rng, room: Room) -> None:
-    """Lamps on thin cords over the middle."""
+    """Add lamps on thin cords over the middle."""
     shade = lathe([(rng.uniform(0.08, 0.25), 0), (0.04, rng.uniform(0.1, 0.25))])
     look, cord = plain(rng), steel(rng)
     for _ in range(int(rng.integers(1, 4))):
@@ -300,7 +300,7 @@ def hanging_lamps(scene: Scene, rng: Rng, room: Room) -> None:
 
 
 def room_views(room: Room, lens: str = "indoor") -> Callable[[Rng], Viewpoint]:
-    """Views as people take them: from anywhere in the room, mostly across it, seldom level; a third at one wall."""
+    """Return a sampler of views as people take them: anywhere in the room, mostly across it; a third at one wall."""
 
     def facing(rng: Rng) -> Viewpoint:
         side = int(rng.integers(4))

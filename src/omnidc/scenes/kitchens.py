@@ -17,7 +17,7 @@ UNIT = 0.6
 
 
 def worktop(scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, finish: list[Material]) -> None:
-    """Units along one wall as far as no door is in the way."""
+    """Add units along one wall as far as no door is in the way."""
     length = room.wall_length(side)
     door_spans = [(hole.x0 - 0.15, hole.x1 + 0.15) for hole in room.openings[side] if hole.z0 < 0.85]
     height = float(rng.uniform(0.86, 0.94))
@@ -86,7 +86,7 @@ def worktop(scene: Scene, rng: Rng, kit: Kit, room: Room, side: int, finish: lis
 
 
 def build_kitchen(rng: Rng, kit: Kit) -> Scene:
-    """A kitchen, often with a place to eat."""
+    """Build a kitchen, often with a place to eat."""
     scene = Scene("kitchen")
     width, depth = (float(side) for side in rng.uniform(2.4, 5.5, 2))
     room = build_shell(scene, rng, kit, width, depth, float(rng.uniform(2.35, 2.9)), windows=0.35, doors=0.15)

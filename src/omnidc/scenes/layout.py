@@ -1,4 +1,4 @@
-"""Who stands where: footprints on the floor that do not overlap."""
+"""Footprints on the floor that do not overlap."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class Footprint:
     yaw: float = 0.0
 
     def corners(self) -> npt.NDArray[np.float64]:
-        """[4, 2], counter-clockwise."""
+        """Return the corners [4, 2], counter-clockwise."""
         half = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * (self.width / 2, self.depth / 2)
         c, s = np.cos(self.yaw), np.sin(self.yaw)
         return np.asarray(half @ np.array([[c, s], [-s, c]]) + (self.x, self.y))
 
     def shrunk(self, margin: float) -> Footprint:
-        """The rectangle without a border."""
+        """Return the rectangle without a border."""
         return Footprint(self.x, self.y, max(0, self.width - 2 * margin), max(0, self.depth - 2 * margin), self.yaw)
 
     def sample(self, rng: Rng) -> tuple[float, float]:
-        """A uniform point of the rectangle."""
+        """Draw a uniform point of the rectangle."""
         u, v = rng.uniform(-0.5, 0.5, 2) * (self.width, self.depth)
         c, s = np.cos(self.yaw), np.sin(self.yaw)
         return float(self.x + c * u - s * v), float(self.y + s * u + c * v)
 
 
 def overlap(a: Footprint, b: Footprint) -> bool:
-    """Whether two rectangles share an area: no axis separates them (separating axis theorem)."""
+    """Return whether two rectangles share an area: no axis separates them (separating axis theorem)."""
     first, second = a.corners(), b.corners()
     for yaw in (a.yaw, a.yaw + np.pi / 2, b.yaw, b.yaw + np.pi / 2):
         axis = np.array([np.cos(yaw), np.sin(yaw)])
@@ -61,12 +61,12 @@ class Floor:
     taken: list[Footprint] = field(default_factory=list)
 
     def inside(self, spot: Footprint) -> bool:
-        """Whether the whole rectangle is on the floor."""
+        """Return whether the whole rectangle is on the floor."""
         reach = np.abs(spot.corners()).max(axis=0)
         return bool(reach[0] <= self.width / 2 + 1e-6 and reach[1] <= self.depth / 2 + 1e-6)
 
     def free(self, spot: Footprint) -> bool:
-        """Whether the rectangle is on the floor and overlaps nothing."""
+        """Return whether the rectangle is on the floor and overlaps nothing."""
         return self.inside(spot) and not any(overlap(spot, other) for other in self.taken)
 
     def claim(self, spot: Footprint) -> Footprint:

@@ -15,7 +15,7 @@ OPEN_PANORAMA = ("sky", "dawn", "sunrise", "sunset", "night", "esplanade")
 
 
 def lamp_color(rng: Rng) -> Color:
-    """From candle to daylight tube; one lamp in fourteen is colored."""
+    """Draw a color from candle to daylight tube; one lamp in fourteen is colored."""
     if rng.random() < 0.07:
         r, g, b = rng.uniform(0.1, 1, 3)
         return float(r), float(g), float(b)
@@ -67,7 +67,7 @@ def draw_sky(rng: Rng, kit: Kit, scene: Scene, outdoors: bool = True) -> None:
 
 
 def ceiling_lamps(rng: Rng, scene: Scene, width: float, depth: float, height: float, strength: float = 1.0) -> None:
-    """Panels, spots or bulbs under a ceiling; a grid in large rooms."""
+    """Add panels, spots or bulbs under a ceiling; a grid in large rooms."""
     tone = lamp_color(rng)
     columns, rows = max(1, round(width / rng.uniform(2.2, 5))), max(1, round(depth / rng.uniform(2.2, 5)))
     wide, long = rng.uniform(0.1, 0.6), rng.uniform(0.1, 1.2)
@@ -86,7 +86,7 @@ def ceiling_lamps(rng: Rng, scene: Scene, width: float, depth: float, height: fl
 
 
 def studio(rng: Rng, scene: Scene, reach: float, power: tuple[float, float]) -> None:
-    """One to three soft boxes above things on a table or floor; with luck one behind them."""
+    """Add one to three soft boxes above things on a table or floor; with luck one behind them."""
     for _ in range(int(rng.integers(1, 4))):
         x, y = rng.normal(0, reach, 2)
         side = float(rng.uniform(0.2, 1) * reach)

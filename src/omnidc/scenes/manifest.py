@@ -1,4 +1,4 @@
-"""What a folder of rendered shards is: settings, progress, versions and licenses. Without bpy."""
+"""Manifest of a folder of rendered shards: settings, progress, versions and licenses. Without bpy."""
 
 from __future__ import annotations
 
@@ -51,32 +51,32 @@ class Settings:
         return None if self.assets is None else Path(self.assets)
 
     def shard_path(self, shard: int) -> Path:
-        """Where shard number `shard` is written."""
+        """Return where shard number `shard` is written."""
         return Path(self.folder) / f"scenes-{self.seed}-{shard:05d}.tar"
 
     def scenes_of(self, shard: int) -> range:
-        """The scenes of a shard; fixed, so that a shard can be made again alone."""
+        """Return the scenes of a shard; fixed, so that a shard can be made again alone."""
         return range(shard * self.scenes_per_shard, (shard + 1) * self.scenes_per_shard)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for json."""
+        """Return plain values for json."""
         return {**asdict(self), "worlds": list(self.worlds)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
-        """The reverse of `to_json`."""
+        """Make settings from the result of `to_json`."""
         known = {item.name for item in fields(cls)}
         plain: dict[str, Any] = {key: value for key, value in values.items() if key in known}
         return cls(**{**plain, "worlds": tuple(plain.get("worlds", ()))})
 
 
 def frame_key(world: str, seed: int, scene: int, view: int) -> str:
-    """Key of a frame in its shard: SCENE_VIEW."""
+    """Return the key of a frame in its shard: SCENE_VIEW."""
     return f"{world}-{seed}-{scene:06d}_{view}"
 
 
 def versions() -> dict[str, str]:
-    """Of whatever shapes the frames."""
+    """Return the versions of whatever shapes the frames."""
     found = {"omnidc": __version__, "python": platform.python_version()}
     for package in ("bpy", "numpy", "opencv-python-headless"):
         try:
@@ -108,7 +108,7 @@ class Manifest:
 
 
 def load_manifest(settings: Settings) -> Manifest | None:
-    """The manifest of an earlier run into the same folder; None when there is none. Other settings are an error."""
+    """Read the manifest of an earlier run in the folder; None when there is none. Other settings are an error."""
     path = Path(settings.folder) / MANIFEST
     if not path.is_file():
         return None

@@ -10,7 +10,7 @@ import numpy as np
 from omnidc.scenes.assets import Library
 from omnidc.scenes.description import Color, Material, Mesh, Model, Rng, Texture, vec3
 from omnidc.scenes.objfile import read_obj, standing
-from omnidc.scenes.textures import synthesise
+from omnidc.scenes.textures import synthesize
 
 # how often a role wears a synthesized picture although photographs are there: photographs are few and would be learned
 SYNTHETIC_SHARE = {"wall": 0.6, "ceiling": 0.6, "fabric": 0.85, "print": 0.8, "photo": 0.4, "facade": 0.4, "floor": 0.4}
@@ -39,7 +39,7 @@ GROUND = {"road", "pavement", "grass", "soil", "rock"}
 
 
 def color(rng: Rng, saturation: tuple[float, float] = (0.0, 0.7), value: tuple[float, float] = (0.08, 0.85)) -> Color:
-    """A linear color."""
+    """Draw a linear color."""
     return vec3(colorsys.hsv_to_rgb(rng.random(), rng.uniform(*saturation), rng.uniform(*value)))
 
 
@@ -54,7 +54,7 @@ def plain(rng: Rng) -> Material:
 
 
 def wall_paint(rng: Rng) -> Material:
-    """A wall with nearly no texture, as most are: whites and pale tones, now and then a strong one."""
+    """Make a wall with nearly no texture, as most are: whites and pale tones, now and then a strong one."""
     strong = rng.random() < 0.12
     tone = color(rng, (0.3, 0.7), (0.1, 0.6)) if strong else color(rng, (0, 0.15), (0.45, 0.88))
     return Material(
@@ -66,30 +66,30 @@ def wall_paint(rng: Rng) -> Material:
 
 
 def steel(rng: Rng) -> Material:
-    """Bare or painted metal of rails, poles and wires."""
+    """Make bare or painted metal of rails, poles and wires."""
     if rng.random() < 0.5:
         return Material(color=(0.55, 0.55, 0.56), metallic=1.0, roughness=float(rng.uniform(0.2, 0.5)))
     return Material(color=color(rng, (0, 0.6), (0.02, 0.6)), roughness=float(rng.uniform(0.3, 0.7)))
 
 
 def mirror() -> Material:
-    """A looking-glass; its depth is that of its surface."""
+    """Make a mirror; its depth is that of its surface."""
     return Material(color=(0.9, 0.9, 0.9), metallic=1.0, roughness=0.02)
 
 
 def dark_glass(rng: Rng) -> Material:
-    """A window seen from outside: dark, glossy, opaque in depth."""
+    """Make a window seen from outside: dark, glossy, opaque in depth."""
     shade = float(rng.uniform(0.005, 0.05))
     return Material(color=(shade, shade * 1.1, shade * 1.25), roughness=0.06, coat=1.0)
 
 
 def glowing(tone: Color, strength: float) -> Material:
-    """A lamp's face or a screen."""
+    """Make a lamp's face or a screen."""
     return Material(color=tone, emission=strength)
 
 
 def foliage(rng: Rng, dry: float = 0.15) -> Material:
-    """Leaves or blades of one color."""
+    """Make leaves or blades of one color."""
     hue = rng.uniform(0.04, 0.15) if rng.random() < dry else rng.uniform(0.2, 0.34)
     tone = vec3(colorsys.hsv_to_rgb(hue, rng.uniform(0.4, 0.85), rng.uniform(0.12, 0.55)))
     return Material(
@@ -108,15 +108,15 @@ class Kit:
         self.library = library
 
     def texture(self, rng: Rng, role: str) -> Texture:
-        """A photograph of the role, or a synthesized picture."""
+        """Choose a photograph of the role, or synthesize a picture."""
         files = self.library.pictures.get(role, ())
         share = SYNTHETIC_SHARE.get(role, DEFAULT_SYNTHETIC_SHARE)
         if not files or rng.random() < share:
-            return Texture(pixels=synthesise(role, rng))
+            return Texture(pixels=synthesize(role, rng))
         return Texture(path=files[int(rng.integers(len(files)))])
 
     def material(self, rng: Rng, role: str, tile: float | None = None, fitted: bool = False) -> Material:
-        """A surface of a role of `TILES`. `fitted`: one copy of the picture spans the object (uv or box), no stains."""
+        """Make a surface of a role of `TILES`. `fitted`: one copy spans the object (uv or box), no stains."""
         low, high = TILES[role]
         ground = role in GROUND
         return Material(
@@ -134,18 +134,18 @@ class Kit:
         )
 
     def wall(self, rng: Rng) -> Material:
-        """A wall: in three of five rooms just paint."""
+        """Make a wall: in three of five rooms just paint."""
         return wall_paint(rng) if rng.random() < 0.6 else self.material(rng, "wall")
 
     def anything(self, rng: Rng, tile: float | None = None) -> Material:
-        """A surface for a thing of unknown kind."""
+        """Make a surface for a thing of unknown kind."""
         if rng.random() < 0.35:
             return plain(rng)
         role = str(rng.choice(["wood", "metal", "fabric", "print", "photo", "photo", "wall", "floor"]))
         return self.material(rng, role, tile)
 
     def finishes(self, rng: Rng) -> list[Material]:
-        """The few surfaces that the furniture of one room shares."""
+        """Draw the few surfaces that the furniture of one room shares."""
         wood = self.material(rng, "wood")
         second = replace(wood, value=wood.value * 0.8) if rng.random() < 0.5 else plain(rng)
         return [wood, second, self.material(rng, "fabric")]
@@ -157,7 +157,7 @@ class Kit:
         widest: float = np.inf,
         highest: float = np.inf,
     ) -> Model | None:
-        """A model of one of the kinds, no wider, deeper or higher than said; None when there is none."""
+        """Choose a model of one of the kinds, no wider, deeper or higher than said; None when there is none."""
         found = [
             model
             for kind in kinds
@@ -167,7 +167,7 @@ class Kit:
         return found[int(rng.integers(len(found)))] if found else None
 
     def solid(self, rng: Rng, size: float) -> Mesh | None:
-        """One of the random solid shapes, `size` meters long; None without that package."""
+        """Choose one of the random solid shapes, `size` meters long; None without that package."""
         if not self.library.solids:
             return None
         return standing(read_obj(self.library.solids[int(rng.integers(len(self.library.solids)))]), size)

@@ -26,7 +26,7 @@ class Terrain:
         self.low, self.high = float(self.heights.min()), float(self.heights.max())
 
     def at(self, x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Height at points, interpolated as the mesh's triangles nearly are; clipped at the border."""
+        """Return the height at points, interpolated as the mesh's triangles nearly are; clipped at the border."""
         u = np.clip((np.asarray(x) + self.reach) / (2 * self.reach) * (CELLS - 1), 0, CELLS - 1.001)
         v = np.clip((np.asarray(y) + self.reach) / (2 * self.reach) * (CELLS - 1), 0, CELLS - 1.001)
         i, j = u.astype(int), v.astype(int)
@@ -46,7 +46,7 @@ def _distant_hills(scene: Scene, rng: Rng, kit: Kit, reach: float, level: float)
 
 
 def build_nature(rng: Rng, kit: Kit) -> Scene:
-    """Meadow, wood, desert or shore."""
+    """Build a meadow, wood, desert or shore."""
     scene = Scene("nature", nearest=0.7)
     draw_sky(rng, kit, scene)
     land = Terrain(rng, float(rng.uniform(50, 140)))

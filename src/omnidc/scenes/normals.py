@@ -17,7 +17,7 @@ MAX_JUMP = 0.1  # relative difference of inverse depth between neighbors that st
 def _step(
     inverse: npt.NDArray[np.float64], points: npt.NDArray[np.float64], axis: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Difference of points to the neighbor that is more likely on the same surface, and whether there is one.
+    """Return differences of points to the neighbor that is more likely on the same surface, and whether there is one.
 
     On a plane inverse depth is linear in the pixels, so the smaller step of it is the safer one.
     """
@@ -32,7 +32,7 @@ def _step(
 
 
 def normals_of(depth: Array, intrinsics: npt.NDArray[np.float64]) -> Array:
-    """Unit normals [H, W, 3] in camera axes, toward the camera; 0 where depth is unknown or too broken to tell."""
+    """Return unit normals [H, W, 3] in camera axes, toward the camera; 0 where depth is unknown or too broken."""
     height, width = depth.shape
     known = depth > 0
     inverse = np.where(known, 1 / np.where(known, depth, 1.0).astype(np.float64), 1e9)

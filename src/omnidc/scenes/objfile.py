@@ -13,7 +13,7 @@ from omnidc.scenes.primitives import mesh
 
 
 def read_obj(path: Path) -> Mesh:
-    """Vertices and triangles (polygons are cut into fans); materials, normals and uv are not read."""
+    """Read vertices and triangles (polygons are cut into fans); materials, normals and uv are not read."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -33,7 +33,7 @@ def read_obj(path: Path) -> Mesh:
 
 
 def standing(shape: Mesh, size: float) -> Mesh:
-    """The mesh scaled to `size` meters along its longest side, standing on z = 0, centered in x and y."""
+    """Scale the mesh to `size` meters along its longest side, standing on z = 0, centered in x and y."""
     low, high = shape.bounds
     center = np.array([(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, low[2]])
     scale = size / max(float((high - low).max()), 1e-9)

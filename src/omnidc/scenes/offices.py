@@ -15,7 +15,7 @@ from omnidc.scenes.rooms import dress, litter, place_at_wall, reserve_doors
 
 
 def build_office(rng: Rng, kit: Kit) -> Scene:
-    """One to twelve work places."""
+    """Build an office of one to twelve work places."""
     scene = Scene("office")
     width, depth = float(rng.uniform(3, 11)), float(rng.uniform(3, 9))
     room = build_shell(scene, rng, kit, width, depth, float(rng.uniform(2.5, 3.4)), windows=0.5, doors=0.1, lamps=1.3)

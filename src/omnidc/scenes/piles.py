@@ -28,7 +28,7 @@ MAX_BYTES = 1_500_000  # shapes are read in Python here
 
 
 def random_shape(rng: Rng, kit: Kit, size: float) -> Mesh:
-    """A box, ball, tube, cone, ring, stone, vessel, table frame or solid of about `size` meters."""
+    """Make a box, ball, tube, cone, ring, stone, vessel, table frame or solid of about `size` meters."""
     kind = rng.integers(9)
     sides = rng.uniform(0.3, 1, 3) * size
     if kind == 0:
@@ -103,7 +103,7 @@ def drop_things(
 
 
 def build_pile(rng: Rng, kit: Kit) -> Scene:
-    """A heap on a floor between walls, with cords across it."""
+    """Build a heap on a floor between walls, with cords across it."""
     scene = Scene("pile", nearest=0.25)
     spread = float(rng.uniform(0.25, 1.4))
     reach = spread * 4

@@ -30,7 +30,7 @@ def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _limb(
     rng: Rng, start: npt.NDArray[np.float64], direction: npt.NDArray[np.float64], length: float, bend: float
 ) -> npt.NDArray[np.float64]:
-    """A crooked path of five points."""
+    """Return a crooked path of five points."""
     points = [start]
     for _ in range(4):
         direction = _unit(direction + rng.normal(0, bend, 3))
@@ -39,7 +39,7 @@ def _limb(
 
 
 def skeleton(rng: Rng, height: float, levels: int, conifer: bool) -> tuple[list[Mesh], npt.NDArray[np.float64]]:
-    """Trunk and branches as tubes, and the points [N, 3] where leaves grow.
+    """Make trunk and branches as tubes, and the points [N, 3] where leaves grow.
 
     A broad-leaved crown forks; a conifer has one trunk and rings of drooping branches.
     """
@@ -90,7 +90,7 @@ def skeleton(rng: Rng, height: float, levels: int, conifer: bool) -> tuple[list[
 def leaves(
     rng: Rng, kit: Kit, points: npt.NDArray[np.float64], size: float, count: int, spread: float
 ) -> tuple[Mesh, Material]:
-    """`count` leaves about the points: cards with a photographed twig where there are some, else pointed leaves."""
+    """Make `count` leaves about the points: cards with a photographed twig if there are some, else pointed leaves."""
     count = min(count, MAX_LEAVES)
     centers = points[rng.integers(len(points), size=count)] + rng.normal(0, spread, (count, 3))
     along = _unit(rng.normal(0, 1, (count, 3)) + np.array([0, 0, 0.2]))
@@ -111,7 +111,7 @@ def leaves(
 
 
 def tree(rng: Rng, kit: Kit, height: float) -> Plant:
-    """A tree: broad-leaved, conifer, or bare."""
+    """Make a tree: broad-leaved, conifer, or bare."""
     conifer = bool(rng.random() < 0.3)
     limbs, tips = skeleton(rng, height, 4, conifer)
     bark = kit.material(rng, "bark")
@@ -127,7 +127,7 @@ def tree(rng: Rng, kit: Kit, height: float) -> Plant:
 
 
 def bush(rng: Rng, kit: Kit, height: float) -> Plant:
-    """Leaves on many thin stems from one root."""
+    """Make a bush: leaves on many thin stems from one root."""
     stems, tips = [], []
     for _ in range(int(rng.integers(8, 20))):
         path = _limb(
@@ -146,7 +146,7 @@ def bush(rng: Rng, kit: Kit, height: float) -> Plant:
 
 
 def tuft(rng: Rng, blades: int = 60, height: float = 0.35, width: float = 0.012, spread: float = 0.18) -> Mesh:
-    """A tuft of grass: each blade two bent pieces."""
+    """Make a tuft of grass: each blade two bent pieces."""
     root = np.concatenate([rng.normal(0, spread, (blades, 2)), np.zeros((blades, 1))], axis=1)
     tall = rng.uniform(0.3, 1, (blades, 1)) * height
     lean = np.concatenate([rng.normal(0, 0.35, (blades, 2)) * tall, tall], axis=1)
@@ -160,7 +160,7 @@ def tuft(rng: Rng, blades: int = 60, height: float = 0.35, width: float = 0.012,
 
 
 def potted_plant(rng: Rng, kit: Kit, height: float | None = None) -> Piece:
-    """A plant in a pot; from the library now and then. `height` None: one for a table."""
+    """Make a plant in a pot; from the library now and then. `height` None: one for a table."""
     size = float(rng.uniform(0.15, 0.4)) if height is None else height
     model = kit.model(rng, "plant", highest=size * 1.3) if rng.random() < 0.4 else None
     if model is not None and model.height > size * 0.5:

@@ -14,7 +14,7 @@ from omnidc.io.files import atomic_path
 
 
 def depth_picture(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Log depth from its 1st (dark blue) to its 99th percentile (dark red), RGB; unknown and sky are black."""
+    """Color log depth from its 1st (dark blue) to its 99th percentile (dark red), RGB; unknown and sky are black."""
     known = depth > 0
     if not known.any():
         return np.zeros((*depth.shape, 3), dtype=np.uint8)
@@ -26,7 +26,7 @@ def depth_picture(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
 
 
 def cell(frame: Frame, width: int, height: int) -> npt.NDArray[np.uint8]:
-    """One frame for a sheet: photograph over depth, fitted into `width` × 2 · `height` with black borders."""
+    """Draw one frame for a sheet: photograph over depth, fitted into `width` × 2 · `height` with black borders."""
     assert frame.depth is not None
     scale = min(width / frame.width, height / frame.height)
     size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
@@ -39,7 +39,7 @@ def cell(frame: Frame, width: int, height: int) -> npt.NDArray[np.uint8]:
     return sheet
 
 
-def contact_sheet(
+def frame_sheet(
     folder: Path,
     columns: int = 8,
     rows: int = 4,
@@ -47,7 +47,7 @@ def contact_sheet(
     seed: int = 0,
     world: str | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """A sheet [H, W, 3] RGB of columns · rows frames drawn without repetition, in the order of their keys."""
+    """Draw a sheet [H, W, 3] RGB of columns · rows frames without repetition, in the order of their keys."""
     frames = open_frames(folder)
     numbers = [k for k, key in enumerate(frames.keys) if world is None or key.startswith(world)]
     rng = np.random.default_rng(seed)
@@ -64,6 +64,6 @@ def write_sheet(
     folder: Path, output: Path, columns: int = 8, rows: int = 4, seed: int = 0, world: str | None = None
 ) -> None:
     """Write a contact sheet as an image file."""
-    sheet = contact_sheet(folder, columns, rows, seed=seed, world=world)
+    sheet = frame_sheet(folder, columns, rows, seed=seed, world=world)
     with atomic_path(output) as path:
         cv2.imwrite(str(path), sheet[..., ::-1])

@@ -23,7 +23,7 @@ def mesh(
     smooth: bool = False,
     uv: npt.ArrayLike | None = None,
 ) -> Mesh:
-    """A mesh of anything array-like."""
+    """Make a mesh of anything array-like."""
     return Mesh(
         np.asarray(vertices, dtype=np.float32).reshape(-1, 3),
         np.asarray(quads, dtype=np.int32).reshape(-1, 4),
@@ -34,7 +34,7 @@ def mesh(
 
 
 def merge(parts: Iterable[Mesh]) -> Mesh:
-    """Several meshes as one; smooth if the first is, uv only if all have it."""
+    """Merge several meshes into one; smooth if the first is, uv only if all have it."""
     parts = list(parts)
     offsets = np.cumsum([0] + [len(part.vertices) for part in parts])
     uv = None
@@ -51,7 +51,7 @@ def merge(parts: Iterable[Mesh]) -> Mesh:
 
 
 def transformed(shape: Mesh, offset: Sequence[float] = (0, 0, 0), matrix: npt.ArrayLike | None = None) -> Mesh:
-    """The mesh after a 3×3 matrix and a shift."""
+    """Transform the mesh by a 3×3 matrix and a shift."""
     vertices = shape.vertices if matrix is None else shape.vertices @ np.asarray(matrix, dtype=np.float32).T
     return Mesh(
         np.asarray(vertices + np.asarray(offset, dtype=np.float32), dtype=np.float32),
@@ -63,13 +63,13 @@ def transformed(shape: Mesh, offset: Sequence[float] = (0, 0, 0), matrix: npt.Ar
 
 
 def turned(angle: float) -> npt.NDArray[np.float64]:
-    """The matrix that turns by `angle` about the vertical."""
+    """Return the matrix that turns by `angle` about the vertical."""
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
 
 
 def boxes(extents: Iterable[Box]) -> Mesh:
-    """Axis-aligned boxes in one mesh; boxes without volume are left out."""
+    """Make axis-aligned boxes in one mesh; boxes without volume are left out."""
     limits = np.array(list(extents), dtype=np.float64).reshape(-1, 2, 3)
     limits = limits[(limits[:, 1] - limits[:, 0] > 1e-4).all(axis=1)]
     vertices = limits[:, None, 0] + _CORNERS * (limits[:, 1] - limits[:, 0])[:, None]
@@ -78,12 +78,12 @@ def boxes(extents: Iterable[Box]) -> Mesh:
 
 
 def box(width: float, depth: float, height: float) -> Mesh:
-    """A box that stands on z = 0, centered in x and y."""
+    """Make a box that stands on z = 0, centered in x and y."""
     return boxes([(-width / 2, -depth / 2, 0, width / 2, depth / 2, height)])
 
 
 def chamfered_box(width: float, depth: float, height: float, bevel: float) -> Mesh:
-    """A box whose edges are cut by `bevel` meters: edges catch light, as on real things."""
+    """Make a box whose edges are cut by `bevel` meters: edges catch light, as on real things."""
     half = np.array([width, depth, height]) / 2
     bevel = min(bevel, 0.49 * float(half.min()) * 2)
     vertices = []
@@ -119,7 +119,7 @@ def outward(shape: Mesh, center: npt.NDArray[np.floating]) -> Mesh:
 
 
 def grid(xs: npt.ArrayLike, ys: npt.ArrayLike, heights: npt.ArrayLike) -> Mesh:
-    """Terrain: heights [len(ys), len(xs)] over a grid, smooth, facing up."""
+    """Make terrain: heights [len(ys), len(xs)] over a grid, smooth, facing up."""
     heights = np.asarray(heights, dtype=np.float32)
     x, y = np.meshgrid(np.asarray(xs, dtype=np.float32), np.asarray(ys, dtype=np.float32))
     index = np.arange(heights.size, dtype=np.int32).reshape(heights.shape)
@@ -133,7 +133,7 @@ def tube(
     sides: int = 6,
     caps: bool = True,
 ) -> Mesh:
-    """A pipe along a path: wires, rods, branches, rails."""
+    """Make a pipe along a path: wires, rods, branches, rails."""
     points = np.asarray(path, dtype=np.float64)
     radii = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(points),))
     tangents = np.gradient(points, axis=0)
@@ -174,7 +174,7 @@ def lathe(profile: npt.ArrayLike, sides: int = 24) -> Mesh:
 
 
 def cylinder(radius: float, height: float, top: float | None = None, sides: int = 20) -> Mesh:
-    """A cylinder or cone on z = 0; `top` is its upper radius."""
+    """Make a cylinder or cone on z = 0; `top` is its upper radius."""
     upper = radius if top is None else top
     rings = [(1e-4, 0), (radius, 0), (radius, 1e-4), (upper, height - 1e-4), (upper, height), (1e-4, height)]
     shape = lathe(rings, sides)
@@ -182,14 +182,14 @@ def cylinder(radius: float, height: float, top: float | None = None, sides: int 
 
 
 def sphere(radius: float, rings: int = 12, sides: int = 20) -> Mesh:
-    """A ball that rests on z = 0."""
+    """Make a ball that rests on z = 0."""
     angle = np.linspace(-np.pi / 2, np.pi / 2, rings + 1)
     profile = np.stack([np.maximum(np.cos(angle), 1e-4), np.sin(angle) + 1], axis=1) * radius
     return lathe(profile, sides)
 
 
 def rock(rng: Rng, rings: int = 16, sides: int = 24, roughness: float = 0.25) -> Mesh:
-    """A boulder of about one meter across, centered on the origin: a ball shaped by waves of several lengths."""
+    """Make a boulder of about one meter across, centered on the origin: a ball shaped by waves of several lengths."""
     ball = sphere(0.5, rings, sides)
     points = ball.vertices - np.array([0, 0, 0.5], dtype=np.float32)
     swell = np.zeros(len(points))
@@ -212,7 +212,7 @@ def cards(
     along: npt.NDArray[np.floating],  # [N, 3], half length
     across: npt.NDArray[np.floating],  # [N, 3], half width
 ) -> Mesh:
-    """Rectangles with uv, such as leaves."""
+    """Make rectangles with uv, such as leaves."""
     corners = np.stack(
         [centers - along - across, centers - along + across, centers + along + across, centers + along - across], axis=1
     )
@@ -224,13 +224,13 @@ def cards(
 def diamonds(
     centers: npt.NDArray[np.floating], along: npt.NDArray[np.floating], across: npt.NDArray[np.floating]
 ) -> Mesh:
-    """Pointed leaves: four corners each, no texture needed. Arguments as `cards`."""
+    """Make pointed leaves: four corners each, no texture needed. Arguments as `cards`."""
     corners = np.stack([centers - along, centers + across, centers + along, centers - across], axis=1)
     return mesh(corners, np.arange(4 * len(centers), dtype=np.int32).reshape(-1, 4))
 
 
 def folded_sheet(width: float, height: float, depth: float, folds: float, rng: Rng) -> Mesh:
-    """A curtain that hangs from z = `height` to 0, centered in x, its folds `depth` meters deep."""
+    """Make a curtain that hangs from z = `height` to 0, centered in x, its folds `depth` meters deep."""
     xs = np.linspace(-width / 2, width / 2, 48)
     zs = np.linspace(0, height, 5)
     phase = rng.uniform(0, 6.3)
@@ -244,7 +244,7 @@ def folded_sheet(width: float, height: float, depth: float, folds: float, rng: R
 
 
 def hanging(start: npt.ArrayLike, end: npt.ArrayLike, sag: float, points: int = 12) -> npt.NDArray[np.float64]:
-    """Path [points, 3] of a wire that sags by `sag` meters in its middle (a parabola)."""
+    """Return the path [points, 3] of a wire that sags by `sag` meters in its middle (a parabola)."""
     t = np.linspace(0, 1, points)[:, None]
     path = (1 - t) * np.asarray(start, dtype=np.float64) + t * np.asarray(end, dtype=np.float64)
     path[:, 2] -= sag * 4 * (t * (1 - t))[:, 0]
@@ -252,7 +252,7 @@ def hanging(start: npt.ArrayLike, end: npt.ArrayLike, sag: float, points: int = 
 
 
 def lying_cable(rng: Rng, start: Sequence[float], length: float, radius: float) -> Mesh:
-    """A cable that wanders over the plane z = start[2]."""
+    """Make a cable that wanders over the plane z = start[2]."""
     turns = np.cumsum(rng.normal(0, 0.35, 40)) + rng.uniform(0, 6.3)
     steps = np.stack([np.cos(turns), np.sin(turns)], axis=1) * length / 40
     path = np.concatenate([np.cumsum(steps, axis=0), np.zeros((40, 1))], axis=1) + start
@@ -261,7 +261,7 @@ def lying_cable(rng: Rng, start: Sequence[float], length: float, radius: float) 
 
 
 def fractal_noise(rng: Rng, size: int, exponent: float) -> Array:
-    """Noise [size, size] in 0…1 whose amplitude falls with frequency^exponent; it tiles."""
+    """Make noise [size, size] in 0…1 whose amplitude falls with frequency^exponent; it tiles."""
     frequency = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None])
     frequency[0, 0] = 1
     spectrum = (rng.standard_normal(frequency.shape) + 1j * rng.standard_normal(frequency.shape)) / frequency**exponent

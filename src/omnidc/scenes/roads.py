@@ -22,52 +22,52 @@ class Road:
     climbs: tuple[float, float, float]
 
     def height(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Of the ground at y."""
+        """Return the height of the ground at y."""
         a, k, phase = self.climbs
         return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
 
     def center(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """x of the center line at y."""
+        """Return x of the center line at y."""
         a, k, phase = self.bends
         return np.asarray(a * (np.sin(k * np.asarray(y) + phase) - np.sin(phase)))
 
     def slope(self, y: float) -> float:
-        """Angle by which the ground climbs along +y at y."""
+        """Return the angle by which the ground climbs along +y at y."""
         a, k, phase = self.climbs
         return float(np.arctan(a * k * np.cos(k * y + phase)))
 
     def heading(self, y: float) -> float:
-        """Yaw of the road at y; 0 = along +y."""
+        """Return the yaw of the road at y; 0 = along +y."""
         a, k, phase = self.bends
         return float(-np.arctan(a * k * np.cos(k * y + phase)))
 
     def at(self, aside: float, y: float, lift: float = 0.0) -> tuple[float, float, float]:
-        """A point `aside` meters right of the center line."""
+        """Return a point `aside` meters right of the center line."""
         turn = self.heading(y)
         px, py = float(self.center(y)) + aside * np.cos(turn), y + aside * np.sin(turn)
         return float(px), float(py), float(self.height(py)) + lift
 
     def laid(self, shape: Mesh, aside: float, y: float, lift: float = 0.0) -> Mesh:
-        """`shape` put down beside the road, its y axis along it."""
+        """Put `shape` down beside the road, its y axis along it."""
         return transformed(shape, self.at(aside, y, lift), turned(self.heading(y)))
 
     def strip(
         self, left: float, right: float, lift: float, start: float, end: float, step: float = 2.0, rise: float = 0.0
     ) -> list[npt.NDArray[np.float64]]:
-        """Cross-sections [2, 3] of a band that follows the road; its right side lies `rise` higher."""
+        """Return the cross-sections [2, 3] of a band that follows the road; its right side lies `rise` higher."""
         ys = np.linspace(start, end, max(2, int((end - start) / step) + 1))
         return [np.array([self.at(left, y, lift), self.at(right, y, lift + rise)]) for y in ys]
 
 
 def band(sections: list[npt.NDArray[np.float64]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
-    """Vertices and quads of a strip of cross-sections, facing up."""
+    """Return the vertices and quads of a strip of cross-sections, facing up."""
     points = np.concatenate(sections)
     k = np.arange(len(sections) - 1, dtype=np.int32)[:, None] * 2
     return points, (k + np.array([0, 1, 3, 2], dtype=np.int32)).astype(np.int32)
 
 
 def draw_road(rng: Rng) -> Road:
-    """A road of two to four lanes."""
+    """Draw a road of two to four lanes."""
     return Road(
         float(rng.uniform(5, 12)),
         float(rng.uniform(1.5, 4)),

@@ -76,7 +76,7 @@ def dress(scene: Scene, rng: Rng, kit: Kit, piece: Piece, spot: Footprint, theme
 
 
 def seat_around(scene: Scene, rng: Rng, kit: Kit, room: Room, spot: Footprint, seat: Piece, count: int) -> None:
-    """Equal chairs around a table, some pushed partly under it, some pulled away."""
+    """Place equal chairs around a table, some pushed partly under it, some pulled away."""
     for _ in range(count):
         place = room.floor.beside(rng, spot, seat.width, seat.depth, float(rng.uniform(0.02, 0.25)))
         if place is not None:
@@ -84,7 +84,7 @@ def seat_around(scene: Scene, rng: Rng, kit: Kit, room: Room, spot: Footprint, s
 
 
 def litter(scene: Scene, rng: Rng, kit: Kit, room: Room, finish: Sequence[Material], count: int) -> None:
-    """Things on the floor: boxes, balls, plants, racks."""
+    """Put things on the floor: boxes, balls, plants, racks."""
     for _ in range(count):
         chance = rng.random()
         model = kit.model(rng, "floor thing", "toy", widest=0.8)
@@ -100,7 +100,7 @@ def litter(scene: Scene, rng: Rng, kit: Kit, room: Room, finish: Sequence[Materi
 
 
 def build_room(rng: Rng, kit: Kit) -> Scene:
-    """A furnished room of a home."""
+    """Build a furnished room of a home."""
     scene = Scene("room")
     kind = str(rng.choice(["living", "living", "bedroom", "dining", "bathroom"]))
     small = kind == "bathroom"

@@ -19,7 +19,7 @@ FOOT = 0.25  # of a thing's width and depth: what bears it must be at least so w
 
 
 def surface_points(rng: Rng, shape: Mesh, count: int = SAMPLES) -> npt.NDArray[np.float64]:
-    """Points [N, 3] spread evenly over a mesh, its vertices included."""
+    """Return the points [N, 3] spread evenly over a mesh, its vertices included."""
     quads = shape.quads
     triangles = np.concatenate([shape.triangles, quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
     a, b, c = (shape.vertices[triangles[:, k]].astype(np.float64) for k in range(3))
@@ -43,11 +43,11 @@ class HeightField:
 
     @classmethod
     def flat(cls, reach: float, cells: int = 128) -> HeightField:
-        """A floor at height 0."""
+        """Make a floor at height 0."""
         return cls(reach, np.zeros((cells, cells)))
 
     def cells(self, points: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Flat cell numbers [N] of points, and which of them are over the field."""
+        """Return the flat cell numbers [N] of points, and which of them are over the field."""
         count = self.heights.shape[0]
         index = np.floor((points[:, :2] + self.reach) / (2 * self.reach) * count).astype(np.intp)
         over = ((index >= 0) & (index < count)).all(axis=1)

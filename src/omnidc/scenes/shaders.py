@@ -29,7 +29,7 @@ class Shaders:
         self._materials.clear()
 
     def file_image(self, path: str) -> Any:
-        """An image of a file; None when it cannot be read."""
+        """Load an image of a file; None when it cannot be read."""
         if path not in self._files:
             try:
                 image = bpy.data.images.load(path, check_existing=True)
@@ -41,7 +41,7 @@ class Shaders:
         return self._files[path]
 
     def image(self, texture: Texture) -> Any:
-        """The Blender image of a texture."""
+        """Return the Blender image of a texture."""
         if texture.path is not None:
             return self.file_image(str(texture.path))
         if id(texture) not in self._made:
@@ -55,7 +55,7 @@ class Shaders:
         return self._made[id(texture)][1]
 
     def material(self, look: Material) -> Any:
-        """The Blender material of a description; one per scene."""
+        """Return the Blender material of a description; one per scene."""
         if id(look) not in self._materials:
             self._materials[id(look)] = look, self._build(look)
         return self._materials[id(look)][1]
@@ -136,7 +136,7 @@ def _noise(tree: Any, size: float, detail: float) -> Any:
 
 
 def _picture(tree: Any, look: Material, image: Any) -> tuple[Any, Any]:
-    """Color and alpha sockets of the tinted texture."""
+    """Return color and alpha sockets of the tinted texture."""
     nodes, link = tree.nodes, tree.links.new
     first = _sampled(tree, look, image, (0, 0, 0), 1.0, (0.13, 0.29, 0.07))
     color = first.outputs["Color"]

@@ -43,13 +43,13 @@ class Figures:
 
 
 def near_edges(depth: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """[H, W]: within two pixels of a depth edge."""
+    """Return [H, W]: True within two pixels of a depth edge."""
     edge = depth_edges(depth).astype(np.uint8)
     return cv2.dilate(edge, np.ones((2 * EDGE_REACH + 1,) * 2, dtype=np.uint8)) > 0
 
 
 def bare(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """[H, W]: gray values deviate by less than 3 of 255 in a 7×7 window."""
+    """Return [H, W]: True where gray values deviate by less than 3 of 255 in a 7×7 window."""
     gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
     window = (BARE_WINDOW, BARE_WINDOW)
     mean, square = cv2.blur(gray, window), cv2.blur(gray * gray, window)
@@ -57,7 +57,7 @@ def bare(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def measure(frame: Frame, sky: npt.NDArray[np.bool_] | None = None) -> Figures:
-    """Figures of one frame, at a width of 320."""
+    """Measure the figures of one frame, at a width of 320."""
     assert frame.depth is not None
     image, depth = frame.image, frame.depth
     if frame.width > WIDTH:
@@ -82,7 +82,7 @@ def measure(frame: Frame, sky: npt.NDArray[np.bool_] | None = None) -> Figures:
 
 
 def summarize(figures: Sequence[Figures]) -> Figures:
-    """Means over frames, each frame counting the same; NaN are left out."""
+    """Average over frames, each frame counting the same; NaN are left out."""
 
     def mean(values: list[float]) -> float:
         known = [value for value in values if not np.isnan(value)]
@@ -104,7 +104,7 @@ def summarize(figures: Sequence[Figures]) -> Figures:
 
 
 def real_frames(folder: Path) -> Iterable[Frame]:
-    """Frames of a folder of .npz with `rgb` and `depth` (z-depth, meters, 0 = unknown)."""
+    """Open the frames of a folder of .npz with `rgb` and `depth` (z-depth, meters, 0 = unknown)."""
     files = sorted(folder.glob("*.npz"))
     if not files:
         raise FileError(f"No .npz with rgb and depth in {folder}.")
@@ -117,7 +117,7 @@ def real_frames(folder: Path) -> Iterable[Frame]:
 
 
 def table(rows: Sequence[tuple[str, Figures]]) -> str:
-    """The figures as a Markdown table."""
+    """Format the figures as a Markdown table."""
     limits = [f"{low:g}–{high:g} m" if np.isfinite(high) else f"> {low:g} m" for low, high in pairwise(BINS)]
     head = ["frames of", "number", *limits, "near edges", "bare", "sky", "median m", "relief", "shallow", "brightness"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]

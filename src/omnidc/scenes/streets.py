@@ -21,7 +21,7 @@ from omnidc.scenes.verges import lay_verges
 
 
 def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
-    """Ground, carriageway, curbs and markings."""
+    """Add ground, carriageway, curbs and markings."""
     n = 121
     far = np.sign(np.linspace(-1, 1, n)) * np.abs(np.linspace(-1, 1, n)) ** 2 * 450
     heights = np.broadcast_to(road.height(far)[:, None], (n, n)) - 0.06
@@ -56,7 +56,7 @@ def pave(scene: Scene, rng: Rng, kit: Kit, road: Road, country: bool) -> None:
 
 
 def street_lamp(rng: Rng) -> tuple[Piece, float]:
-    """A pole with an arm over the road; returns the height of its light too."""
+    """Make a pole with an arm over the road; return the height of its light too."""
     tall, arm = float(rng.uniform(4.5, 8)), float(rng.uniform(0.6, 2))
     path = [(0, 0, 0), (0, 0, tall * 0.8), (0, -arm * 0.3, tall * 0.97), (0, -arm, tall)]
     head = boxes([(-0.12, -arm - 0.5, tall - 0.06, 0.12, -arm, tall + 0.06)])
@@ -65,7 +65,7 @@ def street_lamp(rng: Rng) -> tuple[Piece, float]:
 
 
 def road_sign(rng: Rng, kit: Kit) -> Piece:
-    """A plate on a thin pole."""
+    """Make a road sign: a plate on a thin pole."""
     tall = float(rng.uniform(2, 3))
     form = rng.integers(3)
     if form == 0:
@@ -81,7 +81,7 @@ def road_sign(rng: Rng, kit: Kit) -> Piece:
 
 
 def traffic_light(rng: Rng) -> Piece:
-    """Three lamps on a pole, one of them lit."""
+    """Make a traffic light: three lamps on a pole, one of them lit."""
     tall = float(rng.uniform(2.6, 4))
     case = boxes([(-0.14, -0.28, tall - 0.9, 0.14, -0.08, tall)])
     parts = [(tube([(0, 0, 0), (0, 0, tall)], 0.05, 8), steel(rng)), (case, Material(color=(0.02, 0.02, 0.02)))]
@@ -94,7 +94,7 @@ def traffic_light(rng: Rng) -> Piece:
 
 
 def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: float, end: float) -> None:
-    """Pickets, rails, or a net of wire between posts."""
+    """Add pickets, rails, or a net of wire between posts."""
     kind = rng.choice(["pickets", "rails", "net", "wall"])
     tall = float(rng.uniform(0.8, 1.8))
     bars: list[Mesh] = []
@@ -122,7 +122,7 @@ def fence(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float, start: flo
 
 
 def wires(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
-    """Wooden poles with cross-arms and sagging wires."""
+    """Add wooden poles with cross-arms and sagging wires."""
     tall = float(rng.uniform(6, 9))
     ys = np.arange(-road.length, road.length, rng.uniform(20, 35))
     poles, lines = [], []
@@ -140,7 +140,7 @@ def wires(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
 
 
 def vehicle(rng: Rng, kit: Kit) -> tuple[Piece, float]:
-    """A car, seldom a lorry or bus, and the yaw that lays it along the road."""
+    """Make a car, seldom a lorry or bus, and the yaw that lays it along the road."""
     kind = "large vehicle" if rng.random() < 0.12 else "car"
     model = kit.model(rng, kind) if rng.random() < 0.75 else None
     if model is None:
@@ -149,7 +149,7 @@ def vehicle(rng: Rng, kit: Kit) -> tuple[Piece, float]:
 
 
 def furnish(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, plants: list[Plant], country: bool) -> None:
-    """Parked cars, trees, lamps, signs, people and street furniture along one side."""
+    """Add parked cars, trees, lamps, signs, people and street furniture along one side."""
     half = road.width / 2
     ground = 0.0 if country else 0.13
     parked = 0.0 if country else float(rng.choice([0, 0.3, 0.7]))
@@ -193,7 +193,7 @@ def furnish(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, plants: lis
 
 
 def street_views(road: Road) -> Callable[[Rng], Viewpoint]:
-    """Driving (wide, at car height), walking and drone views."""
+    """Return a sampler of driving (wide, at car height), walking and drone views."""
 
     def draw(rng: Rng) -> Viewpoint:
         y = rng.uniform(-0.35, 0.35) * road.length
@@ -227,7 +227,7 @@ def street_views(road: Road) -> Callable[[Rng], Viewpoint]:
 
 
 def build_street(rng: Rng, kit: Kit) -> Scene:
-    """A town street, a suburb or a country road."""
+    """Build a town street, a suburb or a country road."""
     scene = Scene("street", nearest=1.0)
     draw_sky(rng, kit, scene)
     road = draw_road(rng)

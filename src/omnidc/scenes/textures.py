@@ -20,7 +20,7 @@ SIZE = 256
 
 
 def hsv(hue: float, saturation: float, value: float) -> Array:
-    """sRGB in 0…1."""
+    """Convert to sRGB in 0…1."""
     return np.array(colorsys.hsv_to_rgb(hue % 1, saturation, value), dtype=np.float32)
 
 
@@ -33,14 +33,14 @@ def _blend(low: Array, high: Array, weight: Array) -> Array:
 
 
 def plaster(rng: Rng) -> Picture:
-    """A painted wall: nearly one color."""
+    """Make a painted wall: nearly one color."""
     paint = hsv(rng.random(), rng.choice([0.03, 0.08, 0.35]) * rng.random(), rng.uniform(0.55, 0.97))
     grain = fractal_noise(rng, SIZE, rng.uniform(0.2, 1.4)) - 0.5
     return _finish(paint * (1 + rng.uniform(0.01, 0.1) * grain[..., None]))
 
 
 def stone(rng: Rng) -> Picture:
-    """Concrete, stone or asphalt: gray noise of many sizes."""
+    """Make concrete, stone or asphalt: gray noise of many sizes."""
     base = hsv(rng.choice([0.08, 0.1, 0.6]) + rng.normal(0, 0.02), rng.uniform(0, 0.2), rng.uniform(0.25, 0.75))
     coarse = fractal_noise(rng, SIZE, rng.uniform(0.8, 1.6)) - 0.5
     fine = rng.normal(0, rng.uniform(0.02, 0.12), (SIZE, SIZE)).astype(np.float32)
@@ -48,7 +48,7 @@ def stone(rng: Rng) -> Picture:
 
 
 def marble(rng: Rng) -> Picture:
-    """Veins."""
+    """Make a picture of marble: veins."""
     warp = fractal_noise(rng, SIZE, 1.6) - 0.5
     y, x = np.mgrid[0 : 1 : SIZE * 1j, 0 : 1 : SIZE * 1j].astype(np.float32)
     turns = rng.integers(1, 4, 2)
@@ -59,7 +59,7 @@ def marble(rng: Rng) -> Picture:
 
 
 def _grain(rng: Rng, height: int, width: int) -> Array:
-    """Wood grain along x in 0…1."""
+    """Make wood grain along x in 0…1."""
     streaks = cv2.GaussianBlur(rng.random((height, 4)).astype(np.float32), (0, 0), 0.7, borderType=cv2.BORDER_REPLICATE)
     streaks = cv2.resize(streaks, (width, height), interpolation=cv2.INTER_CUBIC)
     fine = cv2.resize(rng.random((height, max(2, width // 24))).astype(np.float32), (width, height))
@@ -67,13 +67,13 @@ def _grain(rng: Rng, height: int, width: int) -> Array:
 
 
 def wood_color(rng: Rng) -> tuple[Array, Array]:
-    """A darker and a lighter tone of one wood."""
+    """Draw a darker and a lighter tone of one wood."""
     hue, saturation, value = rng.uniform(0.04, 0.11), rng.uniform(0.2, 0.65), rng.uniform(0.25, 0.85)
     return hsv(hue, min(1, saturation * 1.15), value * 0.7), hsv(hue, saturation, value)
 
 
 def planks(rng: Rng) -> Picture:
-    """A wooden floor or board."""
+    """Make a wooden floor or board."""
     rows = int(rng.choice([1, 3, 4, 6]))
     dark, light = wood_color(rng)
     height, width = SIZE // rows, 2 * SIZE
@@ -90,7 +90,7 @@ def planks(rng: Rng) -> Picture:
 
 
 def bricks(rng: Rng) -> Picture:
-    """Bricks or tiles: cells of jittered color between joints."""
+    """Make bricks or tiles: cells of jittered color between joints."""
     rows, columns = [(4, 4), (8, 4), (8, 3), (2, 2), (6, 6)][int(rng.integers(5))]
     shift = rows > columns
     hue, saturation, value = rng.choice([0.03, 0.08, rng.random()]), rng.uniform(0, 0.6), rng.uniform(0.35, 0.95)
@@ -108,7 +108,7 @@ def bricks(rng: Rng) -> Picture:
 
 
 def fabric(rng: Rng) -> Picture:
-    """Cloth: plain, striped or checked, with a weave."""
+    """Make cloth: plain, striped or checked, with a weave."""
     first = hsv(rng.random(), rng.uniform(0, 0.8), rng.uniform(0.15, 0.9))
     second = hsv(rng.random(), rng.uniform(0, 0.8), rng.uniform(0.15, 0.9))
     y, x = np.mgrid[0:SIZE, 0:SIZE]
@@ -127,14 +127,14 @@ def fabric(rng: Rng) -> Picture:
 
 
 def carpet(rng: Rng) -> Picture:
-    """Short pile: one color, strong fine grain."""
+    """Make a carpet: short pile of one color with strong fine grain."""
     base = hsv(rng.random(), rng.uniform(0, 0.5), rng.uniform(0.2, 0.8))
     grain = cv2.GaussianBlur(rng.normal(0, 1, (SIZE, SIZE)).astype(np.float32), (0, 0), 0.6)
     return _finish(base * (1 + rng.uniform(0.1, 0.35) * grain)[..., None])
 
 
 def ground(rng: Rng) -> Picture:
-    """Grass, soil or gravel seen from above: short strokes of several tones."""
+    """Make grass, soil or gravel seen from above: short strokes of several tones."""
     hue = rng.choice([rng.uniform(0.18, 0.33), rng.uniform(0.05, 0.12)])
     base = hsv(hue, rng.uniform(0.2, 0.6), rng.uniform(0.2, 0.6))
     other = hsv(hue + rng.normal(0, 0.04), rng.uniform(0.2, 0.6), rng.uniform(0.2, 0.7))
@@ -146,7 +146,7 @@ def ground(rng: Rng) -> Picture:
 
 
 def dead_leaves(rng: Rng) -> Picture:
-    """Overlapping shapes whose sizes follow r^−3: pictures with the statistics of photographs."""
+    """Make dead leaves: overlapping shapes whose sizes follow r^−3, with the statistics of photographs."""
     picture = np.full((SIZE, SIZE, 3), rng.uniform(0, 255, 3), dtype=np.float32)
     grain = 255 * (fractal_noise(rng, SIZE, 1.0) - 0.5)
     colors = rng.uniform(0, 1, (6, 3)) ** rng.uniform(0.6, 2)
@@ -168,7 +168,7 @@ def dead_leaves(rng: Rng) -> Picture:
 
 
 def printed(rng: Rng) -> Picture:
-    """A page, label or screen: blocks of color and lines like text."""
+    """Make a page, label or screen: blocks of color and lines like text."""
     paper = hsv(rng.random(), rng.uniform(0, 0.4), rng.choice([0.95, 0.9, rng.uniform(0.05, 0.9)]))
     picture = np.full((SIZE, SIZE, 3), paper * 255, dtype=np.float32)
     for _ in range(int(rng.integers(1, 5))):
@@ -212,7 +212,7 @@ MAKERS: dict[str, tuple[Callable[[Rng], Picture], ...]] = {
 }
 
 
-def synthesise(role: str, rng: Rng) -> Picture:
-    """A picture for a role of `MAKERS`."""
+def synthesize(role: str, rng: Rng) -> Picture:
+    """Make a picture for a role of `MAKERS`."""
     makers = MAKERS[role]
     return makers[int(rng.integers(len(makers)))](rng)

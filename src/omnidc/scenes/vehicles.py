@@ -11,7 +11,7 @@ from omnidc.scenes.primitives import cylinder, merge, mesh, transformed
 
 
 def _pulled(profile: list[tuple[float, float]], low: float, high: float) -> list[tuple[float, float, float]]:
-    """Both sides of a body: x from ±low (at its belt) to ±high (at its roof), by height."""
+    """Return both sides of a body: x from ±low (at its belt) to ±high (at its roof), by height."""
     zs = [z for _, z in profile]
     bottom, top = min(zs), max(zs)
     half = [low + (high - low) * max(0.0, (z - bottom) / (top - bottom)) for z in zs]
@@ -19,7 +19,7 @@ def _pulled(profile: list[tuple[float, float]], low: float, high: float) -> list
 
 
 def car(rng: Rng) -> Piece:
-    """A car of 3.6–5 m that looks along −y."""
+    """Make a car of 3.6–5 m that looks along −y."""
     length, width, height = rng.uniform(3.6, 5.0), rng.uniform(1.65, 1.9), rng.uniform(1.4, 1.75)
     belt, clearance, half = height * 0.58, 0.18, length / 2
     nose, rear = half * rng.uniform(0.35, 0.55), half * rng.uniform(0.55, 0.95)
@@ -72,5 +72,5 @@ def car(rng: Rng) -> Piece:
 
 
 def turned_along(width: float, depth: float) -> float:
-    """Yaw that lays a thing's longer side along y."""
+    """Return the yaw that lays a thing's longer side along y."""
     return np.pi / 2 if width > depth else 0.0

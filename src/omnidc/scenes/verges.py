@@ -1,4 +1,4 @@
-"""What lies on and beside a road: strips of other ground, rails, patches, covers, hedges, banks.
+"""Things on and beside a road: strips of other ground, rails, patches, covers, hedges, banks.
 
 Most of it is flat. A boundary between two kinds of ground looks like the outline of a thing and is none; where the
 ground is all of one piece, every line that a network sees near it is a depth edge, and so is every tram rail that it
@@ -35,7 +35,7 @@ def lay_verges(scene: Scene, rng: Rng, kit: Kit, road: Road, edge: float, countr
 
 
 def strips(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, edge: float) -> None:
-    """One to four bands of other ground that run along the road."""
+    """Add one to four bands of other ground that run along the road."""
     near = edge
     for _ in range(int(rng.integers(1, 5))):
         far = near + float(rng.uniform(0.3, 4))
@@ -47,7 +47,7 @@ def strips(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, edge: float)
 
 
 def bank(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, foot: float) -> None:
-    """A slope up to a plateau that follows the road, or a wide level of other ground."""
+    """Add a slope up to a plateau that follows the road, or a wide level of other ground."""
     wide, rise = float(rng.uniform(2, 8)), float(rng.choice([-0.05, rng.uniform(0.4, 4)]))
     shapes = []
     for near, far, low, high in ((foot, foot + wide, -0.1, rise), (foot + wide, foot + wide + 30, rise, rise)):
@@ -57,7 +57,7 @@ def bank(scene: Scene, rng: Rng, kit: Kit, road: Road, side: int, foot: float) -
 
 
 def hedge(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
-    """A clipped hedge or a low wall of uneven blocks."""
+    """Add a clipped hedge or a low wall of uneven blocks."""
     start = float(rng.uniform(-60, 10))
     tall, thick = float(rng.uniform(0.6, 2.6)), float(rng.uniform(0.2, 0.6))
     blocks = []
@@ -68,7 +68,7 @@ def hedge(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
 
 
 def patches(scene: Scene, rng: Rng, kit: Kit, road: Road) -> None:
-    """Mended asphalt, stains, painted signs and covers, all flat."""
+    """Add mended asphalt, stains, painted signs and covers, all flat."""
     half = road.width / 2
     for k in range(int(rng.integers(3, 30))):
         x, y = float(rng.uniform(-half, half - 0.3)), float(rng.normal(0, 20))
@@ -91,7 +91,7 @@ def patches(scene: Scene, rng: Rng, kit: Kit, road: Road) -> None:
 
 
 def rails(scene: Scene, rng: Rng, kit: Kit, road: Road, aside: float) -> None:
-    """One or two tracks: sunk in the road, or on sleepers in a bed of stones."""
+    """Add one or two tracks: sunk in the road, or on sleepers in a bed of stones."""
     bed = bool(rng.random() < 0.6)
     lift, tall = (0.02, 0.16) if bed else (0.0, 0.012)
     for track in range(int(rng.integers(1, 3))):

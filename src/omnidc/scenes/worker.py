@@ -124,7 +124,7 @@ def _add(
 
 
 def main() -> None:
-    """Entry point of the process."""
+    """Run the process."""
     path = Path(sys.argv[1])
     job = json.loads(path.read_text(encoding="utf-8"))
     settings, shard = Settings.from_json(job["settings"]), int(job["shard"])

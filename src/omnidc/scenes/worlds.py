@@ -45,7 +45,7 @@ MIX: dict[str, float] = {
 
 
 def check_worlds(worlds: Sequence[str]) -> tuple[str, ...]:
-    """The worlds by name, all of them when none is given."""
+    """Return the worlds by name, all of them when none is given."""
     unknown = [world for world in worlds if world not in WORLDS]
     if unknown:
         raise ConfigError(f"There is no world {unknown[0]!r}; choose among {', '.join(WORLDS)}.")
@@ -53,18 +53,18 @@ def check_worlds(worlds: Sequence[str]) -> tuple[str, ...]:
 
 
 def scene_rng(seed: int, number: int) -> Rng:
-    """The generator of scene `number` of a run; the same whichever worker asks, in whichever order."""
+    """Return the generator of scene `number` of a run; the same whichever worker asks, in whichever order."""
     return np.random.default_rng([seed, number])
 
 
 def world_of(seed: int, number: int, worlds: Sequence[str] = ()) -> str:
-    """Which world scene `number` is of."""
+    """Return the world of scene `number`."""
     names = check_worlds(worlds)
     shares = np.array([MIX[name] for name in names])
     return str(np.random.default_rng([seed, number, 1]).choice(names, p=shares / shares.sum()))
 
 
 def build_scene(seed: int, number: int, kit: Kit, worlds: Sequence[str] = ()) -> tuple[Scene, Rng]:
-    """Scene `number`, and the generator to draw its views from."""
+    """Build scene `number`, and return it with the generator to draw its views from."""
     rng = scene_rng(seed, number)
     return WORLDS[world_of(seed, number, worlds)](rng, kit), rng

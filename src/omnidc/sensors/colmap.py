@@ -124,7 +124,7 @@ class ColmapModel:
             yield self.reconstruction.images[image_id].camera
 
     def names(self) -> list[str]:
-        """Names of the registered images, in order."""
+        """Return the names of the registered images, in order."""
         ids = self.reconstruction.reg_image_ids()
         return sorted(self.reconstruction.images[image_id].name for image_id in ids)
 
@@ -190,7 +190,7 @@ class ColmapModel:
         return frame if mask is None else frame.with_mask(mask)
 
     def colored_points(self) -> tuple[Array, npt.NDArray[np.uint8]]:
-        """Points that passed the filters, [N, 3] in the world, and their colors [N, 3]."""
+        """Return the points that passed the filters, [N, 3] in the world, and their colors [N, 3]."""
         colors = [self.reconstruction.points3D[int(key)].color for key in self.point_ids]
         return self.points, np.array(colors, dtype=np.uint8)
 
@@ -300,7 +300,7 @@ def open_model(
 
 
 def is_pinhole(camera: Any) -> bool:
-    """True where lines are straight. pycolmap also calls fisheye cameras without coefficients undistorted."""
+    """Return True where lines are straight. pycolmap also calls fisheye cameras without coefficients undistorted."""
     return bool(camera.is_undistorted()) and "FISHEYE" not in camera.model_name
 
 

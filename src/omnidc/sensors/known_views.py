@@ -57,7 +57,7 @@ def _from_transforms(path: Path, images: Path) -> dict[str, KnownView]:
 
 
 def _image_name(file: Path, images: Path) -> str:
-    """Name inside the folder of photographs; instant-ngp leaves out the suffix."""
+    """Return the name inside the folder of photographs; instant-ngp leaves out the suffix."""
     file, images = file.resolve(), images.resolve()
     place = file.relative_to(images) if file.is_relative_to(images) else Path(file.name)
     if not place.suffix:
@@ -67,7 +67,7 @@ def _image_name(file: Path, images: Path) -> str:
 
 
 def _transforms_camera(table: dict[str, Any]) -> Camera:
-    """nerfstudio counts the principal point from the pixel's corner, as COLMAP does."""
+    """Read a camera of nerfstudio, which counts the principal point from the pixel's corner, as COLMAP does."""
     width, height = int(table["w"]), int(table["h"])
     fx = table["fl_x"] if "fl_x" in table else 0.5 * width / math.tan(0.5 * float(table["camera_angle_x"]))
     fy = table.get("fl_y", fx)

@@ -71,7 +71,7 @@ def open_bag(path: Path) -> Iterator[Any]:
 
 
 def header_stamp(raw: bytes, is_ros2: bool) -> float:
-    """Seconds of a message's header, from its raw bytes: the header comes first in every stamped message."""
+    """Read the seconds of a message's header from its raw bytes: the header comes first in every stamped message."""
     if is_ros2:
         order = "<" if raw[1] & 1 else ">"
         seconds, nanoseconds = struct.unpack_from(f"{order}iI", raw, 4)
@@ -163,7 +163,7 @@ class BagFrames(LazyFrames):
 
 
 def _info_for(reader: Any, topic: str, wanted: str | None, flag: str) -> str:
-    """The camera_info topic that belongs to an image topic: beside it, else the only one."""
+    """Return the camera_info topic that belongs to an image topic: beside it, else the only one."""
     if wanted is None:
         parents = [topic.rsplit("/", depth)[0] for depth in (1, 2)]
         beside = [f"{parent}/camera_info" for parent in parents]
@@ -257,7 +257,7 @@ def _offer_depth(reader: Any, options: BagOptions) -> None:
 
 
 def _same_lens(camera: Calibration, other: Calibration) -> bool:
-    """True for two cameras with the same view, at any resolution."""
+    """Return True for two cameras with the same view, at any resolution."""
     if camera.image_size is None or other.image_size is None:
         same = np.allclose(camera.K, other.K, rtol=SAME_LENS)
     else:
@@ -320,7 +320,7 @@ def _bag_frame(
 
 @contextmanager
 def _bag_errors() -> Iterator[None]:
-    """SQLite, in which ROS 2 bags are stored, reports a full disk with an error of its own."""
+    """Explain errors of SQLite, which stores ROS 2 bags and reports a full disk in its own way."""
     try:
         yield
     except sqlite3.Error as error:

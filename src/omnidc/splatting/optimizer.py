@@ -42,7 +42,7 @@ class SplatOptimizer:
         self.adam = torch.optim.Adam(groups, eps=1e-15, fused=True)
 
     def means_rate(self, step: int) -> float:
-        """Learning rate of the means at a step."""
+        """Return the learning rate of the means at a step."""
         return float(self._start_rate * MEANS_DECAY ** (step / self.steps))
 
     def step(self, step: int) -> None:
@@ -76,7 +76,7 @@ class SplatOptimizer:
             self.reset(parameter, source)
 
     def reset(self, parameter: Tensor, rows: Tensor) -> None:
-        """Zero the moments of some rows of one parameter."""
+        """Set the moments of some rows of one parameter to zero."""
         state = self.adam.state[parameter]
         for name in ("exp_avg", "exp_avg_sq"):
             if name in state:

@@ -18,7 +18,7 @@ HEADER_LIMIT = 65536  # bytes
 
 
 def _columns(rest: int) -> list[str]:
-    """Names of the properties, in the order that the original implementation writes."""
+    """Return the names of the properties, in the order that the original implementation writes."""
     return [
         "x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2",
         *(f"f_rest_{k}" for k in range(3 * rest)),

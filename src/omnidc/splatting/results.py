@@ -15,7 +15,7 @@ from omnidc.io.images import write_picture
 from omnidc.splatting.experiment import Perceptual, RenderedView, evaluate, mean_metrics
 from omnidc.splatting.orbit import render_swing
 from omnidc.splatting.ply import write_splat
-from omnidc.splatting.trainer import Trainer
+from omnidc.splatting.trainer import SplatTrainer
 from omnidc.splatting.view import SplatView
 from omnidc.splatting.viewer import write_viewer
 from omnidc.viz.colormap import Scale, colorize
@@ -32,7 +32,7 @@ TITLES = {
 
 def write_results(
     folder: Path,
-    trainer: Trainer,
+    trainer: SplatTrainer,
     held_out: Sequence[SplatView],
     about: dict[str, Any],  # what else belongs into metrics.json
     lpips: Perceptual | None = None,

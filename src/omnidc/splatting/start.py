@@ -77,7 +77,7 @@ def _confirmed(index: int, views: Sequence[SplatView]) -> tuple[npt.NDArray[np.f
 
 
 def _spread(points: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
-    """Indices of at most `count` points, the first of each voxel; the voxel grows until they are few enough."""
+    """Return the indices of at most `count` points, the first of each voxel; the voxel grows until they fit."""
     chosen = np.arange(len(points))
     if len(points) <= count:
         return chosen

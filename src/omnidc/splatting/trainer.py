@@ -56,7 +56,7 @@ class TrainOptions:
             raise ConfigError(f"A splat has at least four Gaussians, not {self.densify.cap}.")
 
 
-class Trainer:
+class SplatTrainer:
     """Optimizes Gaussians so that their renders agree with the views. `run` may be called again after `load`."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Trainer:
         return min(self.options.sh_degree, int(self.step / (DEGREE_EVERY * self.options.steps)))
 
     def view_index(self, step: int) -> int:
-        """Index of the view of a step: a new random order in each pass over the views."""
+        """Return the index of the view of a step: a new random order in each pass over the views."""
         epoch, place = divmod(step, len(self.views))
         order = np.random.default_rng([self.options.seed, epoch]).permutation(len(self.views))
         return int(order[place])
@@ -182,7 +182,7 @@ class Trainer:
 
 
 def _median_depth(views: list[SplatView]) -> float:
-    """Median of all depths that are supervised; 1 where there are none."""
+    """Return the median of all depths that are supervised; 1 where there are none."""
     known = [view.depth[view.depth > 0] for view in views if view.depth is not None]
     values = np.concatenate(known) if known else np.zeros(0)
     return float(np.median(values)) if len(values) else 1.0

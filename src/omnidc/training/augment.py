@@ -169,7 +169,7 @@ def _without_color(image: Image) -> Image:
 
 
 def _hue_rotation(angle: float) -> npt.NDArray[np.float64]:  # [3, 3]
-    """Rotation of RGB about the axis of grays."""
+    """Return the rotation of RGB about the axis of grays."""
     across = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / np.sqrt(3)
     rotation: npt.NDArray[np.float64] = np.cos(angle) * np.eye(3) + (1 - np.cos(angle)) / 3 + np.sin(angle) * across
     return rotation

@@ -136,7 +136,7 @@ def preset_names() -> list[str]:
 
 
 def read_preset(name: str) -> dict[str, Any]:
-    """The tables of a preset."""
+    """Read the tables of a preset."""
     if name not in preset_names():
         raise ConfigError(f"There is no preset {name!r}: choose one of {', '.join(preset_names())}.")
     file = resources.files("omnidc.training") / "presets" / f"{name}.toml"
@@ -144,7 +144,7 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """The tables that an earlier run in `folder` used."""
+    """Read the tables that an earlier run in `folder` used."""
     try:
         tables: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -43,7 +43,7 @@ def is_held_out(scene: str, fraction: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Source(Sequence[Frame]):
+class TrainingSource(Sequence[Frame]):
     """One dataset, and the indices of the frames that are used of it."""
 
     name: str
@@ -61,7 +61,7 @@ class Source(Sequence[Frame]):
         names = frame_names(self.frames)
         return [names[i] for i in self.indices]
 
-    def select(self, names: Sequence[str]) -> Source:
+    def select(self, names: Sequence[str]) -> TrainingSource:
         """Return the frames of these names, in this order, of all that the dataset has."""
         place = {name: index for index, name in enumerate(frame_names(self.frames))}
         gone = [name for name in names if name not in place]
@@ -72,20 +72,20 @@ class Source(Sequence[Frame]):
             )
         return replace(self, indices=np.array([place[name] for name in names], dtype=np.int64))
 
-    def split(self, fraction: float) -> tuple[Source, Source]:
+    def split(self, fraction: float) -> tuple[TrainingSource, TrainingSource]:
         """Return the training and the held-out part; no scene is in both."""
         scenes = scene_names(self.frames)
         held_out = np.array([is_held_out(scenes[i], fraction) for i in self.indices], dtype=bool)
         return replace(self, indices=self.indices[~held_out]), replace(self, indices=self.indices[held_out])
 
 
-def open_source(name: str, path: str) -> Source:
+def open_source(name: str, path: str) -> TrainingSource:
     """Open the frames at `path`: by the reader of the dataset `name` if there is one, else as shards."""
     frames = open_dataset(name, Path(path)) if name in DATASETS else open_frames(path, auxiliary=("sky.png",))
-    return Source(name, frames, np.arange(len(frames)))
+    return TrainingSource(name, frames, np.arange(len(frames)))
 
 
-def open_sources(config: DataConfig) -> dict[str, Source]:
+def open_sources(config: DataConfig) -> dict[str, TrainingSource]:
     """Open all sources of the configuration, limited to the frames of its manifest if it has one."""
     if not config.sources:
         raise ConfigError(NO_DATA)
@@ -102,7 +102,7 @@ def open_sources(config: DataConfig) -> dict[str, Source]:
 
 
 def epoch_order(
-    sources: Sequence[Source], *, mix: str, epoch_size: int, seed: int, epoch: int
+    sources: Sequence[TrainingSource], *, mix: str, epoch_size: int, seed: int, epoch: int
 ) -> npt.NDArray[np.int64]:
     """Return [length, 2], source number and frame index of every sample of an epoch.
 
@@ -139,7 +139,7 @@ def _permutations(size: int, count: int, rng: np.random.Generator) -> npt.NDArra
 class ValidationFrames(Sequence[Frame]):
     """Frames of several sources as one sequence, read when needed."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[TrainingSource]) -> None:
         self.sources = list(sources)
         self._places = [(source, i) for source in self.sources for i in range(len(source))]
 
@@ -160,9 +160,9 @@ class TrainingData:
 
     def __init__(self, config: DataConfig, group: ProcessGroup) -> None:
         self.config, self.group = config, group
-        self.train: list[Source] | None = None  # None between epochs
+        self.train: list[TrainingSource] | None = None  # None between epochs
         self.validation = ValidationFrames([])
-        self._opened: dict[str, Source] | None = None
+        self._opened: dict[str, TrainingSource] | None = None
 
     def choose_validation(self, count: int) -> None:
         """Choose frames evenly over the held-out scenes of every source."""
@@ -199,7 +199,7 @@ class TrainingData:
         if train is not None:
             self.train = [opened[name].select(names) for name, names in train.items()]
 
-    def _open(self) -> dict[str, Source]:
+    def _open(self) -> dict[str, TrainingSource]:
         if self._opened is None:
             self._opened = open_sources(self.config)
         return self._opened

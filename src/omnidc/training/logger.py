@@ -42,7 +42,7 @@ class StepRecord:
     losses: dict[str, float]  # by name
 
 
-class Table:
+class CsvLog:
     """A CSV that grows row by row. When a run is resumed at step `keep_below`, later rows are removed first."""
 
     def __init__(self, path: Path, columns: Sequence[str], keep_below: int) -> None:
@@ -86,8 +86,8 @@ class RunLogger:
     """The reports of the main process; a context manager."""
 
     def __init__(self, folder: Path, *, step: int, tensorboard: bool, quiet: bool = False) -> None:
-        self.losses = Table(folder / "losses.csv", LOSS_COLUMNS, step)
-        self.validations = Table(folder / "validation.csv", VALIDATION_COLUMNS, step + 1 if step else 0)
+        self.losses = CsvLog(folder / "losses.csv", LOSS_COLUMNS, step)
+        self.validations = CsvLog(folder / "validation.csv", VALIDATION_COLUMNS, step + 1 if step else 0)
         self._board: Any = None
         if tensorboard:
             try:

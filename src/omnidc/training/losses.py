@@ -23,7 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.errors import ConfigError
+from omnidc.network.compact import CompactRefinement
 from omnidc.network.interface import Prediction
+from omnidc.network.normalize import masked_median
 from omnidc.training.batch import Batch
 from omnidc.training.settings import Settings
 
@@ -36,12 +38,6 @@ TYPICAL_ERROR = 0.05  # log depth: with this interpolation error `relative_weigh
 def valid_mask(gt_depth: Tensor) -> Tensor:  # [B, 1, H, W] → bool
     """Return V, the pixels whose ground truth is known."""
     return torch.isfinite(gt_depth) & (gt_depth > 0)
-
-
-def masked_median(gt_depth: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, 1, 1]
-    """Return the median over V of each image (lower middle value of an even count); 1 where nothing is known."""
-    flat = torch.where(valid_mask(gt_depth), gt_depth, torch.nan).flatten(1)
-    return torch.nan_to_num(flat.nanmedian(dim=1).values, nan=1.0)[:, None, None, None]
 
 
 def image_mean(values: Tensor, weight: Tensor) -> Tensor:  # [B, …], [B, …] ≥ 0 → [B]
@@ -344,14 +340,14 @@ class LossInputs:
     @classmethod
     def prepare(cls, prediction: Prediction, batch: Batch) -> LossInputs:
         wide = torch.promote_types(prediction.depth.dtype, torch.float32)
-        gt_depth = batch.gt_depth.to(wide)
+        gt_depth = torch.nan_to_num(batch.gt_depth.to(wide), nan=0.0, posinf=0.0)
         median = masked_median(gt_depth)
         return cls(
             depth=prediction.depth.to(wide) / median,
             depth_init=prediction.depth_init.to(wide) / median,
             laplace_scale=None if prediction.laplace_scale is None else prediction.laplace_scale.to(wide) / median,
             sky=None if prediction.sky is None else prediction.sky.to(wide),
-            gt_depth=torch.nan_to_num(gt_depth, nan=0.0, posinf=0.0) / median,
+            gt_depth=gt_depth / median,
             sparse=batch.sparse.to(wide) / median,
             prediction=prediction,
             batch=batch,
@@ -379,7 +375,7 @@ def _laplace(x: LossInputs, config: LossConfig) -> Tensor:
 
 
 def _laplace_init(x: LossInputs, config: LossConfig) -> Tensor:
-    """The release's second half of the Laplace loss: the depth before the refinement, with the same scale."""
+    """Return the release's second half of the Laplace loss: the depth before the refinement, with the same scale."""
     return _laplace(replace(x, depth=x.depth_init), config)
 
 
@@ -487,12 +483,12 @@ def total(prediction: Prediction, batch: Batch, config: LossConfig) -> dict[str,
         raise ConfigError("Every loss has weight 0 or belongs to an output that the network does not have.")
     values = {loss.name: loss.function(inputs, config) for loss in used}
     if config.relative > 0:
-        guess = prediction.fields.refinement.get("start")
-        if guess is None:
+        maps = prediction.fields.refinement
+        if not isinstance(maps, CompactRefinement):
             raise ConfigError("loss.relative needs a network with a first guess, such as compact.")
         wide = inputs.depth.dtype
         gt_depth = batch.gt_depth.to(wide) / prediction.median.to(wide)
-        weight = relative_weight(guess.to(wide), gt_depth, config.relative)
+        weight = relative_weight(maps.prefill.to(wide), gt_depth, config.relative)
         values.update({loss.name: values[loss.name] * weight for loss in used if loss.is_relative})
     result = {name: value.mean() for name, value in values.items()}
     result["total"] = torch.stack([config.weight(loss) * result[loss.name] for loss in used]).sum()

@@ -1,4 +1,4 @@
-"""What a run would cost, measured by its first steps: `omnidc train --dry-run`."""
+"""Estimate the cost of a run from its first steps: `omnidc train --dry-run`."""
 
 from __future__ import annotations
 

@@ -54,5 +54,5 @@ def _autocast_fields(
         gradients=tuple(g.float() for g in fields.gradients),
         weights=None if fields.weights is None else tuple(w.float() for w in fields.weights),
         confidence=fields.confidence.float(),
-        refinement={name: tensor.float() for name, tensor in fields.refinement.items()},
+        refinement=fields.refinement.map(Tensor.float),
     )

@@ -1,4 +1,4 @@
-"""How a file of weights was made: settings, seeds, data and versions, for `recipe.json` and the weights' metadata."""
+"""Record how weights were made: settings, seeds, data and versions, for `recipe.json` and the weights' metadata."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from omnidc.training.augment import (
 )
 from omnidc.training.batch import Batch
 from omnidc.training.config import DataConfig
-from omnidc.training.data import Source
+from omnidc.training.data import TrainingSource
 
 MAX_ATTEMPTS = 20
 
@@ -51,7 +51,7 @@ class Request:
 class Samples(Dataset[Batch]):
     """Makes the sample of a `Request`. Small enough to be sent to worker processes."""
 
-    def __init__(self, sources: Sequence[Source], data: DataConfig, augment: AugmentConfig, seed: int) -> None:
+    def __init__(self, sources: Sequence[TrainingSource], data: DataConfig, augment: AugmentConfig, seed: int) -> None:
         self.sources = list(sources)
         self.augment = augment
         self.seed = seed

@@ -1,4 +1,4 @@
-"""How far a run is, and the learning rate that belongs there."""
+"""Progress of a run, and its learning rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of "2h", "90m", "1h30m", "45s", "1.5d"."""
+    """Parse seconds out of "2h", "90m", "1h30m", "45s", "1.5d"."""
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhd])", text.strip().lower())
     if not parts or re.sub(r"(\d+(?:\.\d+)?)\s*([smhd])", "", text.strip().lower()).strip():
         raise ConfigError(f"The duration {text!r} cannot be read: write for example 2h, 90m or 1h30m.")
@@ -23,7 +23,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """ "1:23:45" for people."""
+    """Format seconds as "1:23:45", for people."""
     whole = max(0, round(seconds))
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
@@ -36,7 +36,7 @@ def progress(
     elapsed: float,  # seconds of training so far, over all resumptions
     reserve: float = 0.0,  # seconds of the budget that ending the run will take
 ) -> float:
-    """Share of the run that is over, in [0, 1]: the largest of the shares of steps, epochs and time."""
+    """Return the share of the run that is over, in [0, 1]: the largest of the shares of steps, epochs and time."""
     shares = [0.0]
     if config.steps:
         shares.append(step / config.steps)
@@ -48,7 +48,7 @@ def progress(
 
 
 def lr_factor(config: ScheduleConfig, done: float) -> float:
-    """Learning rate over its peak at progress `done`: a linear rise, then a cosine fall or halvings at milestones."""
+    """Return the learning rate over its peak at progress `done`: a linear rise, then a cosine fall or halvings."""
     rise = min(1.0, done / config.warmup) if config.warmup > 0 else 1.0
     if config.kind == "cosine":
         fallen = max(0.0, done - config.warmup) / max(1 - config.warmup, 1e-9)

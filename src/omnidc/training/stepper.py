@@ -24,6 +24,8 @@ from omnidc.training.networks import freeze, set_iterations, set_style_noise
 from omnidc.training.optimizer import load_optimizer, make_optimizer
 from omnidc.training.precision import pick_precision, use_autocast
 
+OLD_OPTIMIZER = "optimiser"  # key of the optimizer in states of earlier versions
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -67,7 +69,7 @@ class Stepper:
             "network": self.network.state_dict(),
             "average": self.ema.network.state_dict(),
             "average_updates": self.ema.updates,
-            "optimiser": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
         }
 
@@ -76,7 +78,7 @@ class Stepper:
         self.network.load_state_dict(state["network"])
         self.ema.network.load_state_dict(state["average"])
         self.ema.updates = state["average_updates"]
-        load_optimizer(self.optimizer, state["optimiser"])
+        load_optimizer(self.optimizer, state["optimizer"] if "optimizer" in state else state[OLD_OPTIMIZER])
         self.scaler.load_state_dict(state["scaler"])
 
     def step(self, batches: Iterator[Batch], number: int, lr: float) -> StepResult:

@@ -27,12 +27,12 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
+    """Read the tables of a TOML file."""
     return parse_toml(read_text(path), f"The configuration {path}")
 
 
 def parse_override(text: str) -> dict[str, Any]:
-    """`section.key=value` as tables. The value is TOML; what is not (a bare word) is a string."""
+    """Parse `section.key=value` to tables. The value is TOML; what is not (a bare word) is a string."""
     place, equals, value = text.partition("=")
     names = place.strip().split(".")
     if not equals or not all(names):
@@ -45,7 +45,7 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `over`, table by table; an empty table empties."""
+    """Return `base` with the keys of `over`, table by table; an empty table empties."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)

@@ -31,7 +31,7 @@ from omnidc.training.config import (
     read_run,
     to_tables,
 )
-from omnidc.training.data import Source, TrainingData, epoch_order
+from omnidc.training.data import TrainingData, TrainingSource, epoch_order
 from omnidc.training.distributed import ProcessGroup, join_group
 from omnidc.training.ema import EMA
 from omnidc.training.logger import RunLogger, StepRecord
@@ -228,7 +228,7 @@ class Trainer:
         return sampler
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[TrainingSource]:
         """The training frames of the present phase."""
         assert self.data.train is not None
         used = self.config.data.use

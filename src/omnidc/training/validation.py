@@ -1,4 +1,4 @@
-"""How good a network is on held-out scenes, in numbers and in a picture, while it trains."""
+"""Validate a network on held-out scenes while it trains: numbers and a picture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def score_frame(
     scale: npt.NDArray[np.float32] | None,  # [H, W] > 0
     gt_depth: npt.NDArray[np.float32],  # [H, W], 0 = unknown
 ) -> tuple[float, float, float, float]:
-    """rel, delta1, coverage and log_error of one frame."""
+    """Return rel, delta1, coverage and log_error of one frame."""
     valid = gt_depth > 0
     d, t = depth[valid].astype(np.float64), gt_depth[valid].astype(np.float64)
     error = np.abs(d - t)
@@ -122,7 +122,7 @@ def draw_row(
 
 
 def stack_rows(rows: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8] | None:
-    """Rows under each other, all as wide as the narrowest."""
+    """Stack rows under each other, all as wide as the narrowest."""
     if not rows:
         return None
     width = min(row.shape[1] for row in rows)

@@ -46,7 +46,7 @@ class Scale:
         return (depth - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """Four to nine round numbers within the range."""
+        """Return four to nine round numbers within the range."""
         decades = range(math.floor(math.log10(self.low)) - 1, math.ceil(math.log10(self.high)) + 1)
         for steps in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5), (1, 1.5, 2, 3, 4, 5, 7)) if self.logarithmic else ():
             values = [s * 10.0**e for e in decades for s in steps if self.low <= s * 10.0**e <= self.high]
@@ -61,7 +61,7 @@ class Scale:
 
 
 def colorize(depth: Array, scale: Scale | None = None) -> Picture:
-    """Turbo, near = red, far = blue; no depth = light gray."""
+    """Color depth by Turbo, near = red, far = blue; no depth = light gray."""
     scale = Scale.of(depth) if scale is None else scale
     picture = turbo(scale(depth))
     picture[~(np.isfinite(depth) & (depth > 0))] = NO_DEPTH
@@ -69,7 +69,7 @@ def colorize(depth: Array, scale: Scale | None = None) -> Picture:
 
 
 def turbo(position: Array) -> Picture:
-    """Colors of positions in [0, 1]; the two ends of the color table are left out, since both are nearly black."""
+    """Return the colors of positions in [0, 1] without the two ends of the table, since both are nearly black."""
     import cv2
 
     levels = np.ascontiguousarray(np.rint(14 + 230 * (1 - position)), np.uint8)

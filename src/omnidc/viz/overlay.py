@@ -39,7 +39,7 @@ def _tint(gray: npt.NDArray[np.float32], share: npt.NDArray[np.floating]) -> Pic
 
 
 def _legend(width: int) -> Picture:
-    """A bar from clear to red with its numbers, as wide as the photograph."""
+    """Draw a bar from clear to red with its numbers, as wide as the photograph."""
     from PIL import Image, ImageDraw
 
     size = max(9, min(28, width // 32))  # of the text, pixels

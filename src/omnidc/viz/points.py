@@ -20,7 +20,7 @@ RIM_COLOR = (20, 20, 24)
 
 
 def grayed(image: Picture) -> Picture:
-    """The photograph in gray and a little faded, so that colors drawn over it stand out."""
+    """Return the photograph in gray and a little faded, so that colors drawn over it stand out."""
     import cv2
 
     gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)

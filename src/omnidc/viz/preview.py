@@ -27,7 +27,7 @@ def preview(
     sky: Array | None = None,  # bool [H, W]: outside the color bar, whatever its depth is
     returns: int | None = None,  # points of the sensor, of which several may share a pixel; None = not known
 ) -> Picture:
-    """Photograph with the points | depth | color bar, on a light ground. Gray = no depth."""
+    """Draw photograph with the points | depth | color bar, on a light ground. Gray = no depth."""
     import cv2
     from PIL import Image, ImageDraw
 
@@ -77,7 +77,7 @@ def preview(
 
 
 def _count(sparse: Array | None, returns: int | None) -> str:
-    """How many points there are: as the sensor counts them, and how many pixels they hit where that differs."""
+    """Say how many points there are: as the sensor counts them, and how many pixels they hit where that differs."""
     pixels = 0 if sparse is None else int((sparse > 0).sum())
     if returns is not None and returns != pixels:
         return f"{returns:,} returns on {pixels:,} pixels"

@@ -1,4 +1,4 @@
-"""What one request may use: time until its deadline, and a share of the server's memory."""
+"""Limits of one request: time until its deadline, and a share of the server's memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCOPE_KEY = "omnidc.exchange"
 
 
 def available_memory() -> int:
-    """Bytes of memory of this computer, or of the container where that has a limit."""
+    """Return the bytes of memory of this computer, or of the container where that has a limit."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 * 2**30
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
@@ -80,6 +80,6 @@ class Exchange:
 
 
 def exchange_of(request: HTTPConnection) -> Exchange:
-    """The exchange that the middleware made for a request."""
+    """Return the exchange that the middleware made for a request."""
     exchange: Exchange = request.scope[SCOPE_KEY]
     return exchange

@@ -22,9 +22,9 @@ from omnidc.pipeline import Completion
 from omnidc.web import openapi
 from omnidc.web.admission import BYTES_PER_PIXEL, MemoryBudget, available_memory, exchange_of
 from omnidc.web.errors import BusyError, HttpError, StoppingError
-from omnidc.web.jobs import CancelledError, Completer, Job, JobQueue
+from omnidc.web.jobs import CanceledError, Completer, Job, JobQueue
 from omnidc.web.metrics import Metrics
-from omnidc.web.requests import BODY_COPIES, View, body_size, discard_body, parse, read_body
+from omnidc.web.requests import BODY_COPIES, CompletionRequest, body_size, discard_body, parse, read_body
 from omnidc.web.responses import MEDIA_TYPES, encode, headers, negotiate, respond
 from omnidc.web.security import SecurityMiddleware
 from omnidc.web.settings import Settings
@@ -57,7 +57,7 @@ class AppState:
 
     @asynccontextmanager
     async def receiving(self, request: Request) -> AsyncIterator[None]:
-        """A place for an upload; there are as many as in the queue, and their bodies fit into the memory budget."""
+        """Hold a place for an upload; as many as in the queue, and their bodies fit into the memory budget."""
         if not self.queue.alive:
             raise StoppingError
         try:
@@ -75,7 +75,9 @@ class AppState:
         finally:
             self._receiving -= 1
 
-    async def read_view(self, request: Request, extra: tuple[str, ...] = ()) -> tuple[View, Frame, PhotoHead]:
+    async def read_view(
+        self, request: Request, extra: tuple[str, ...] = ()
+    ) -> tuple[CompletionRequest, Frame, PhotoHead]:
         """Receive, parse and decode a request. extra: names of further fields that are let through."""
         exchange = exchange_of(request)
         async with self.receiving(request):
@@ -103,7 +105,7 @@ class AppState:
         return await asyncio.get_running_loop().run_in_executor(self._encoders, work)
 
     async def wait(self, job: Job, request: Request) -> Completion:
-        """The result; the job is cancelled when the client leaves or the time is over."""
+        """Return the result; the job is canceled when the client leaves or the time is over."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
         job.result.add_done_callback(lambda _: set_event(loop, done))
         finished = asyncio.ensure_future(done.wait())
@@ -151,7 +153,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def create_app(completer: Completer, settings: Settings | None = None) -> FastAPI:
-    """The application: `app.state.shared` holds the queue."""
+    """Make the application: `app.state.shared` holds the queue."""
     settings = settings or Settings()
     shared = AppState(completer, settings)
 
@@ -175,7 +177,7 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
     app.add_middleware(SecurityMiddleware, settings=settings, metrics=shared.metrics, budget=shared.budget)
     app.add_exception_handler(OmnidcError, _explain)
     app.add_exception_handler(HTTPException, _explain)
-    app.add_exception_handler(CancelledError, _explain)
+    app.add_exception_handler(CanceledError, _explain)
     app.add_exception_handler(Exception, _apologize)
     _add_service(app, shared)
     from omnidc.web.async_jobs import add_jobs
@@ -258,7 +260,7 @@ def _add_service(app: FastAPI, shared: AppState) -> None:
 
 
 def describe_model(completer: Completer) -> dict[str, Any]:
-    """What clients and the page say of the model."""
+    """Describe the model for clients and the page."""
     parameters = sum(p.numel() for p in completer.network.parameters()) if hasattr(completer, "network") else 0
     is_plain = completer.name == "interpolate"
     return {
@@ -274,14 +276,14 @@ def describe_model(completer: Completer) -> dict[str, Any]:
 
 
 async def _explain(request: Request, error: Exception) -> Response:
-    """One sentence and the right status for whatever the request did wrong."""
+    """Answer one sentence and the right status for whatever the request did wrong."""
     extra: dict[str, str] = {}
     if isinstance(error, HttpError):
         status, sentence, extra = error.status, str(error), error.headers
     elif isinstance(error, HTTPException):
         status, sentence, extra = error.status_code, f"{error.detail}.", dict(error.headers or {})
-    elif isinstance(error, CancelledError):
-        status, sentence = 499, "The request was cancelled."
+    elif isinstance(error, CanceledError):
+        status, sentence = 499, "The request was canceled."
     else:
         status, sentence = 422, str(error)
     return JSONResponse({"error": sentence}, status, extra)

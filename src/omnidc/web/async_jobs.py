@@ -77,7 +77,7 @@ class JobStore:
 
 
 def describe_job(queue: JobQueue, job: Job) -> dict[str, Any]:
-    """What a client wants to know of a job that it waits for."""
+    """Describe a job for a client that waits for it."""
     if job.result.done():
         error = job.result.exception()
         if error is None:
@@ -146,7 +146,7 @@ def add_jobs(app: FastAPI, shared: AppState) -> None:
 
 
 async def _events(queue: JobQueue, job: Job, exchange: Exchange) -> AsyncIterator[bytes]:
-    """States as they change, until the job or the time of this request is over; clients may ask again."""
+    """Yield states as they change, until the job or the time of this request is over; clients may ask again."""
     last: dict[str, Any] = {}
     while not exchange.expired:
         now = describe_job(queue, job)

@@ -21,7 +21,7 @@ MEMBERS = 32  # arrays of a NumPy archive
 
 
 def photo_head(path: Path, pixels: int) -> Answer:
-    """Width and height after the turn that EXIF asks for, and EXIF's focal length, from the header alone."""
+    """Return width and height after the turn that EXIF asks for, and EXIF's focal length, from the header alone."""
     with limited(Limits(pixels=pixels)), open_picture(path, "an image", IMAGE_FORMATS) as picture:
         width, height = picture.size
         height, width = orientation_of(picture).shape((height, width))
@@ -29,13 +29,13 @@ def photo_head(path: Path, pixels: int) -> Answer:
 
 
 def photo(path: Path, pixels: int) -> Answer:
-    """The photograph, uint8 [H, W, 3]."""
+    """Decode the photograph, uint8 [H, W, 3]."""
     with limited(Limits(pixels=pixels)):
         return {}, [read_image(path)]
 
 
 def depth(path: Path, pixels: int, scale: float | None) -> Answer:
-    """The fields of a `DepthFile`."""
+    """Decode the fields of a `DepthFile`."""
     with limited(Limits(pixels=pixels, members=MEMBERS)):
         refuse_disparity(Path(path.name), "send depth")
         file = read_depth(path, scale)
@@ -43,7 +43,7 @@ def depth(path: Path, pixels: int, scale: float | None) -> Answer:
 
 
 def preview(path: Path, pixels: int, long_side: int) -> Answer:
-    """A PNG file, as bytes, of a photograph that a browser cannot show."""
+    """Make a PNG file, as bytes, of a photograph that a browser cannot show."""
     from PIL import Image
 
     with limited(Limits(pixels=pixels)):

@@ -7,8 +7,7 @@ import json
 import logging
 import math
 from collections.abc import AsyncIterator
-from concurrent.futures import CancelledError as FutureCancelledError
-from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from concurrent.futures import CancelledError, ThreadPoolExecutor, TimeoutError
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from omnidc.frame import Frame
 from omnidc.pipeline import CompleteOptions, Completion
 from omnidc.web.admission import Exchange
 from omnidc.web.errors import BusyError, HttpError
-from omnidc.web.jobs import CancelledError, JobQueue
+from omnidc.web.jobs import CanceledError, JobQueue
 from omnidc.web.results import Kept
 from omnidc.web.words import page_words
 
@@ -33,25 +32,25 @@ class QueuedCompleter:
 
     def __init__(self, queue: JobQueue, exchange: Exchange) -> None:
         self.name = queue.completer.name
-        self.cancelled = False
+        self.canceled = False
         self.started = 0  # frames
         self._queue, self._exchange = queue, exchange
 
     def complete(self, frame: Frame, options: CompleteOptions) -> Completion:
-        if self.cancelled:
-            raise CancelledError
+        if self.canceled:
+            raise CanceledError
         self.started += 1
         job = self._queue.submit(frame, options)
         try:
-            while not self.cancelled and not self._exchange.expired:
+            while not self.canceled and not self._exchange.expired:
                 try:
                     return job.result.result(POLL)
                 except TimeoutError:
                     continue
         finally:
             job.cancel()
-        if self.cancelled:
-            raise CancelledError
+        if self.canceled:
+            raise CanceledError
         raise HttpError("The time for this request is over: use a smaller image.", 504)
 
 
@@ -75,7 +74,7 @@ class Doctor:
         return self._follow(task, completer)
 
     async def _follow(self, task: asyncio.Future[Diagnosis], completer: QueuedCompleter) -> AsyncIterator[bytes]:
-        """Running with the share that is done, then done or failed. A client that leaves cancels the work."""
+        """Yield the share that is done while running, then done or failed. A client that leaves cancels the work."""
         try:
             while not task.done():
                 # The checks before the first fold count as one more.
@@ -85,13 +84,13 @@ class Doctor:
                 yield _line({"state": "done", "verdict": verdict(task.result())})
             except OmnidcError as error:
                 yield _line({"state": "failed", "error": page_words(str(error))})
-            except (CancelledError, FutureCancelledError):
-                yield _line({"state": "failed", "error": "Cancelled."})
+            except (CanceledError, CancelledError):
+                yield _line({"state": "failed", "error": "Canceled."})
             except Exception:
                 logger.exception("The doctor failed.")
                 yield _line({"state": "failed", "error": "The server failed at this check; its log says why."})
         finally:
-            completer.cancelled = True
+            completer.canceled = True
 
     def _finished(self, task: asyncio.Future[Diagnosis]) -> None:
         self._busy = False

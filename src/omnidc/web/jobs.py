@@ -1,4 +1,4 @@
-"""The queue: one thread runs the model, requests wait their turn, equal ones run together, cancelled ones stop."""
+"""The queue: one thread runs the model, requests wait their turn, equal ones run together, canceled ones stop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Completer(Protocol):
     def complete_frames(self, frames: Sequence[Frame], options: CompleteOptions) -> list[Completion]: ...
 
 
-class CancelledError(Exception):
+class CanceledError(Exception):
     """Nobody waits for this result any more."""
 
 
@@ -42,7 +42,7 @@ class Job:
     result: Future[Completion] = field(default_factory=Future)
     created: float = field(default_factory=time.monotonic)
     running: bool = False
-    cancelled: bool = False
+    canceled: bool = False
     progress: float | None = None  # share of the work done; None = not known
 
     @property
@@ -51,7 +51,7 @@ class Job:
 
     def cancel(self) -> None:
         """Leave the queue, or stop at the next step of the model. Harmless when it is done."""
-        self.cancelled = True
+        self.canceled = True
 
     def fail(self, error: BaseException) -> None:
         if not self.result.done():
@@ -89,8 +89,8 @@ class ProgressHook:
     def _step(self, *of_layer: Any) -> None:
         if not self._batch:
             return
-        if all(job.cancelled for job in self._batch):
-            raise CancelledError
+        if all(job.canceled for job in self._batch):
+            raise CanceledError
         self._calls += 1
         expected = self._expected.get(self._batch[0].key)
         if expected:
@@ -121,7 +121,7 @@ class JobQueue:
         with self._changed:
             if self._closed:
                 raise StoppingError
-            self._drop_cancelled()
+            self._drop_canceled()
             if len(self._waiting) >= self.size:
                 raise BusyError(self.retry_after())
             self._waiting.append(job)
@@ -129,18 +129,18 @@ class JobQueue:
         return job
 
     def place(self, job: Job) -> int:
-        """0 = running or done, 1 = next, 2 = one more before it …"""
+        """Return 0 = running or done, 1 = next, 2 = one more before it …"""
         with self._changed:
-            waiting = [other for other in self._waiting if not other.cancelled or other is job]
+            waiting = [other for other in self._waiting if not other.canceled or other is job]
             return waiting.index(job) + 1 if job in waiting else 0
 
     def retry_after(self) -> int:
-        """Seconds until a place is likely to be free."""
+        """Return the seconds until a place is likely to be free."""
         return max(1, math.ceil(self._seconds))
 
     def __len__(self) -> int:
         with self._changed:
-            return sum(not job.cancelled for job in self._waiting)
+            return sum(not job.canceled for job in self._waiting)
 
     @property
     def alive(self) -> bool:
@@ -156,14 +156,14 @@ class JobQueue:
             self._changed.notify_all()
         self._worker.join(timeout)
 
-    def _drop_cancelled(self) -> None:
-        for job in [job for job in self._waiting if job.cancelled]:
+    def _drop_canceled(self) -> None:
+        for job in [job for job in self._waiting if job.canceled]:
             self._waiting.remove(job)
-            job.fail(CancelledError())
+            job.fail(CanceledError())
 
     def _take(self) -> list[Job]:
-        """The first in line, and those of its kind that wait behind it."""
-        self._drop_cancelled()
+        """Take the first in line, and those of its kind that wait behind it."""
+        self._drop_canceled()
         if not self._waiting:
             return []
         first = self._waiting[0]
@@ -189,7 +189,7 @@ class JobQueue:
         frames = [job.frame for job in batch]
         try:
             results = self._hook(batch, lambda: self.completer.complete_frames(frames, batch[0].options))
-        except CancelledError as error:
+        except CanceledError as error:
             for job in batch:
                 job.fail(error)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What /openapi.json says of the service beyond what FastAPI finds out by itself."""
+"""Parts of /openapi.json that FastAPI does not find out by itself."""
 
 from __future__ import annotations
 

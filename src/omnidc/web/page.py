@@ -25,10 +25,10 @@ from omnidc.web.admission import BYTES_PER_PIXEL, Exchange, exchange_of
 from omnidc.web.app import STATIC, AppState, describe_model, set_event
 from omnidc.web.doctor import Doctor
 from omnidc.web.errors import HttpError
-from omnidc.web.jobs import CancelledError, Job
+from omnidc.web.jobs import CanceledError, Job
 from omnidc.web.requests import parse, read_body, validated
 from omnidc.web.responses import respond
-from omnidc.web.results import Kept, Results, download
+from omnidc.web.results import Kept, ResultStore, download
 from omnidc.web.security import COOKIE, is_authorized, is_key, session_token
 from omnidc.web.view import FIELD_OF_VIEW, CameraSource, choose_camera, corrupt_points, pack
 from omnidc.web.words import page_words
@@ -61,7 +61,7 @@ class Login(BaseModel):
 def add_page(app: FastAPI, shared: AppState) -> None:
     """Add the page to the service."""
     settings = shared.settings
-    results, doctor = Results(settings, shared.budget.limit // 4), Doctor(shared.queue)
+    results, doctor = ResultStore(settings, shared.budget.limit // 4), Doctor(shared.queue)
     app.state.results = results
     shared.on_close.append(doctor.close)
     shared.metrics.gauge("omnidc_results_kept", "Results the page keeps in memory.", lambda: len(results))
@@ -114,7 +114,7 @@ def add_page(app: FastAPI, shared: AppState) -> None:
 
     @app.post("/page/preview", **hidden)
     async def preview(request: Request) -> Response:
-        """A PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
+        """Return a PNG of a photograph that the browser itself cannot show, or the sentence that says what is wrong."""
         exchange = exchange_of(request)
         async with shared.receiving(request):
             view = await parse(request, await read_body(request, settings), settings)
@@ -166,9 +166,9 @@ def add_page(app: FastAPI, shared: AppState) -> None:
 
 
 async def _follow(
-    job: Job, shared: AppState, results: Results, notes: dict[str, Any], exchange: Exchange
+    job: Job, shared: AppState, results: ResultStore, notes: dict[str, Any], exchange: Exchange
 ) -> AsyncIterator[bytes]:
-    """Lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
+    """Yield lines of JSON until the job is done; a client that leaves closes this generator, which cancels the job."""
     last: dict[str, Any] = {}
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -190,8 +190,8 @@ async def _follow(
         except OmnidcError as error:
             yield _failed(str(error))
             return
-        except CancelledError:
-            yield _failed("Cancelled.")
+        except CanceledError:
+            yield _failed("Canceled.")
             return
         except Exception:
             yield _failed("The server failed at this view; its log says why.")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
-from omnidc.pipeline import CompleteOptions
+from omnidc.pipeline.options import RENAMED_KEYWORDS, CompleteOptions
 from omnidc.web.errors import HttpError, TooLargeError
 from omnidc.web.settings import Settings
 from omnidc.web.uploads import Upload
@@ -45,20 +45,29 @@ class Options(BaseModel):
     ] = None
     ray_depth: Annotated[bool, Field(description="Depth is distance along the ray, not along the axis.")] = False
     resize_sparse: Annotated[bool, Field(description="Move the points when only the resolution differs.")] = False
-    far: Annotated[Positive | None, Field(description="Largest depth in the result.")] = None
+    clip_depth: Annotated[Positive | None, Field(description="Largest depth in the result.")] = None
     unit: Annotated[Literal["m"] | None, Field(description='"m" says that the numbers are meters.')] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, values: Any) -> Any:
+        """Read fields under their old names, which work for one release."""
+        if not isinstance(values, dict):
+            return values
+        old = {name: new for name, new in RENAMED_KEYWORDS.items() if name in values and new not in values}
+        return {old.get(name, name): value for name, value in values.items()}
 
     @field_validator("intrinsics", mode="before")
     @classmethod
     def _numbers(cls, value: Any) -> Any:
-        """Forms carry text: `fx,fy,cx,cy`, or JSON."""
+        """Split text, which forms carry: `fx,fy,cx,cy`, or JSON."""
         if isinstance(value, str):
             return [part for part in value.strip("[] ").replace(",", " ").split() if part]
         return value
 
     @property
     def run(self) -> CompleteOptions:
-        return CompleteOptions(self.keep_input, self.max_long_side, clip_depth=self.far)
+        return CompleteOptions(self.keep_input, self.max_long_side, clip_depth=self.clip_depth)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -102,7 +111,7 @@ class JsonBody(Options):
 
 
 @dataclass(frozen=True)
-class View:
+class CompletionRequest:
     """A parsed request."""
 
     image: Upload
@@ -117,13 +126,13 @@ BODY_COPIES = 3  # of a body at a time: as received, its parts, the decoder's fi
 
 
 def body_size(request: Request, settings: Settings) -> int:
-    """Bytes that the body will have, or may have where the client does not say."""
+    """Return the bytes that the body will have, or may have where the client does not say."""
     declared = request.headers.get("content-length", "")
     return min(int(declared), settings.max_bytes) if declared.isdigit() else settings.max_bytes
 
 
 async def read_body(request: Request, settings: Settings) -> bytes:
-    """The whole body, or 413 when it is too large, 408 when it comes too slowly."""
+    """Read the whole body, or raise 413 when it is too large, 408 when it comes too slowly."""
     return b"".join(await _receive(request, settings, keep=True))
 
 
@@ -166,19 +175,19 @@ async def _receive(request: Request, settings: Settings, keep: bool) -> list[byt
     return kept
 
 
-async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> View:
-    """A form or JSON, by the Content-Type. extra: names of further fields that are let through."""
+async def parse(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...] = ()) -> CompletionRequest:
+    """Parse a form or JSON, by the Content-Type. extra: names of further fields that are let through."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == "multipart/form-data":
         return await _parse_form(request, body, settings, extra)
     if kind == "application/json":
         sent = validated(JsonBody, body)
         options = Options(**sent.model_dump(exclude={"image", "points"}))
-        return View(Upload("image", sent.image), None, sent.points, options, {})
+        return CompletionRequest(Upload("image", sent.image), None, sent.points, options, {})
     raise HttpError("Send multipart/form-data with the field image, or application/json.", 415)
 
 
-async def _parse_form(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...]) -> View:
+async def _parse_form(request: Request, body: bytes, settings: Settings, extra: tuple[str, ...]) -> CompletionRequest:
     files: dict[str, Upload] = {}
     fields: dict[str, str] = {}
     try:
@@ -206,7 +215,7 @@ async def _parse_form(request: Request, body: bytes, settings: Settings, extra: 
     # An empty field of a form is one that was not filled in.
     sent = validated(FormFields, {name: value for name, value in fields.items() if value != ""})
     options = Options(**sent.model_dump(exclude={"points"}))
-    return View(files["image"], files.get("sparse"), sent.points, options, rest)
+    return CompletionRequest(files["image"], files.get("sparse"), sent.points, options, rest)
 
 
 class _Parser(MultiPartParser):

@@ -37,7 +37,7 @@ class Body:
 
 
 def negotiate(accept: str | None) -> str:
-    """The format of the best media type in an Accept header; npy where anything will do."""
+    """Return the format of the best media type in an Accept header; npy where anything will do."""
     best, quality = "", 0.0
     for part in (accept or "*/*").split(","):
         wanted, *parameters = (piece.strip().lower() for piece in part.split(";"))
@@ -70,14 +70,14 @@ def respond(body: Body, media_type: str, headers: dict[str, str]) -> StreamingRe
 
 
 def encode(result: Completion, kind: str) -> Body:
-    """The answer's body; npy, png, ply and glb are the files that `Completion.save` writes."""
+    """Encode the answer's body; npy, png, ply and glb are the files that `Completion.save` writes."""
     if kind == "json":
         return as_json(result)
     return file_body(f"depth.{kind}", result.save)
 
 
 def file_body(name: str, write: Callable[[Path], Any]) -> Body:
-    """The bytes of a file that `write` makes under this name, in memory where that exists."""
+    """Return the bytes of a file that `write` makes under this name, in memory where that exists."""
     with scratch() as folder:
         write(folder / name)
         data = memoryview((folder / name).read_bytes())
@@ -85,7 +85,7 @@ def file_body(name: str, write: Callable[[Path], Any]) -> Body:
 
 
 def as_json(result: Completion) -> Body:
-    """The metadata with the maps as base64 of little-endian float32, row by row."""
+    """Return the metadata with the maps as base64 of little-endian float32, row by row."""
     maps = {"depth": result.depth, "uncertainty": result.uncertainty, "input_confidence": result.input_confidence}
     parts: list[bytes | memoryview] = []  # text, and numbers that are still to be encoded
     text = json.dumps({**result.metadata(), "relative": result.relative}, allow_nan=False)[:-1] + ', "maps": {'
@@ -110,7 +110,7 @@ def as_json(result: Completion) -> Body:
 
 
 def headers(result: Completion) -> dict[str, str]:
-    """What a client of the bare formats should know."""
+    """Return headers with what a client of the bare formats should know."""
     return {
         "Omnidc-Model": _ascii(result.details.model),
         "Omnidc-Unit": _ascii(result.unit),

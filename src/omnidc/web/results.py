@@ -32,7 +32,7 @@ class Kept:
     camera_known: bool  # False: the camera of the completion was assumed
 
 
-class Results:
+class ResultStore:
     """The last few results in memory, for a while, by names that cannot be guessed."""
 
     def __init__(self, settings: Settings, max_bytes: int) -> None:
@@ -89,7 +89,7 @@ def _save_normals(result: Completion, path: Path) -> None:
 
 
 def _save_mask(result: Completion, path: Path) -> None:
-    """White where there is a depth, black where sky or an option left none: a mask by COLMAP's convention."""
+    """Write white where there is a depth, black where sky or an option left none: a mask by COLMAP's convention."""
     write_picture(path, np.where(result.depth > 0, 255, 0).astype(np.uint8))
 
 

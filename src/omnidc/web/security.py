@@ -88,11 +88,11 @@ class SecurityMiddleware:
         return None
 
     def _is_open(self, path: str) -> bool:
-        """Is a path answered without a key? The scripts of the pages hold no secrets."""
+        """Return whether a path is answered without a key. The scripts of the pages hold no secrets."""
         return path in OPEN or path.startswith("/static/") or (self.settings.page and path in OPEN_PAGE)
 
     def _is_foreign(self, headers: Headers, method: str) -> bool:
-        """Does a page of another site send this request? Following a link to here is no such request."""
+        """Return whether a page of another site sends this request. Following a link to here is no such request."""
         site = urlsplit(headers.get("origin", "")).netloc.lower()
         # A proxy may replace the host name: then the browser's origin is one of the allowed hosts.
         own = site == headers.get("host", "").lower() or _host(site) in map(str.lower, self.settings.allowed_hosts)
@@ -110,12 +110,12 @@ def is_key(given: str, settings: Settings) -> bool:
 
 
 def session_token(key: str) -> str:
-    """The cookie of somebody who knows the key; the key cannot be computed from it, and a new key ends it."""
+    """Return the cookie of somebody who knows the key; the key cannot be computed from it, and a new key ends it."""
     return hmac.new(key.encode(), b"omnidc page session", "sha256").hexdigest()
 
 
 def is_authorized(headers: Headers, settings: Settings) -> bool:
-    """Does a request carry the key, or the page's cookie in its place?"""
+    """Return whether a request carries the key, or the page's cookie in its place."""
     if settings.api_key is None:
         return True
     if settings.page:

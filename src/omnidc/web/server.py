@@ -53,7 +53,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def configure(app: Any, settings: Settings) -> Any:
-    """uvicorn's configuration; used by the tests as well."""
+    """Return uvicorn's configuration; used by the tests as well."""
     import uvicorn
 
     return uvicorn.Config(
@@ -70,7 +70,7 @@ def configure(app: Any, settings: Settings) -> Any:
 
 
 def protocol(settings: Settings) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP/1.1 with time limits for the head of a request and for the whole exchange, which it lacks."""
+    """Return uvicorn's HTTP/1.1 with time limits for the head of a request and the whole exchange."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class TimedProtocol(H11Protocol):

@@ -100,7 +100,7 @@ class UploadReader:
             sandbox.close()
 
     def photo_head(self, image: Upload, timeout: float) -> PhotoHead:
-        """What the header of a photograph says."""
+        """Read the header of a photograph."""
         if not image.data:
             raise InputError(f"{image.label} is empty: send a photograph as JPEG, PNG, WebP or TIFF.")
         values, _ = self._decode("photo_head", image, image.label, timeout)
@@ -108,7 +108,7 @@ class UploadReader:
         return PhotoHead(int(width), int(height), values["focal"])
 
     def preview(self, image: Upload, timeout: float) -> bytes:
-        """A PNG of the photograph for browsers that cannot show its format."""
+        """Make a PNG of the photograph for browsers that cannot show its format."""
         self.photo_head(image, timeout)
         _, [data] = self._decode("preview", image, image.label, timeout, long_side=PREVIEW_SIDE)
         return data.tobytes()
@@ -165,7 +165,7 @@ class UploadReader:
 
 
 def with_suffix(upload: Upload) -> str:
-    """The upload's name with a suffix that is known here: its own, or that of its first bytes."""
+    """Return the upload's name with a suffix that is known here: its own, or that of its first bytes."""
     if Path(upload.label).suffix.lower() in CODECS:
         return upload.label
     for magic, suffix in MAGIC:
@@ -180,7 +180,7 @@ def rasterize(
     size: tuple[int, int],
     settings: Settings,
 ) -> npt.NDArray[np.float32]:
-    """Sparse depth [H, W] from a list; each point goes to its nearest pixel, of two in one pixel the last stays."""
+    """Rasterize a list to sparse depth [H, W]; each point at its nearest pixel; of two in one the last stays."""
     width, height = size
     if len(points) > settings.max_points:
         raise TooLargeError(

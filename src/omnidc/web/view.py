@@ -1,4 +1,4 @@
-"""What the page shows of a result, packed for the browser; and the sliders' effect on the points."""
+"""Pack a result for the page; apply the sliders to the points."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FIELD_OF_VIEW = 60.0  # degrees across the width, where nobody knows the camera
 LONG_SIDE = 800  # of the maps that the page shows; downloads have every pixel
 SHOWN_POINTS = 20_000
 BAND_ROWS = 256
-DISTRUSTED = 0.5  # points of lower confidence are marked
+LOW_CONFIDENCE = 0.5  # points of lower confidence are marked
 SEED = 8  # the sliders draw the same points every time
 
 
 def assumed_camera(shape: tuple[int, ...], field_of_view: float) -> npt.NDArray[np.float64]:
-    """A camera that looks through the middle of the image, with square pixels."""
+    """Return a camera that looks through the middle of the image, with square pixels."""
     height, width = shape[:2]
     focal = width / 2 / math.tan(math.radians(field_of_view) / 2)
     return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
@@ -82,7 +82,7 @@ def normal_map(
 
 
 def normal_colors(normals: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:  # [H, W, 3]
-    """Return the usual picture of normals: red to the right, green up, blue towards the camera; gray = none."""
+    """Return the usual picture of normals: red to the right, green up, blue toward the camera; gray = none."""
     return np.asarray(np.rint(127.5 + 127.5 * normals * np.array([1, -1, -1], np.float32)), np.uint8)
 
 
@@ -112,7 +112,7 @@ def thinned(camera: npt.NDArray[np.float64], step: int) -> npt.NDArray[np.float6
 
 
 def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
-    """Linear interpolation between the points on a grid of another size; None where there are no points."""
+    """Interpolate linearly between the points on a grid of another size; None where there are no points."""
     sparse = result.sparse
     at = np.flatnonzero(sparse)
     if not at.size:
@@ -124,14 +124,14 @@ def interpolated(result: Completion, shape: tuple[int, int]) -> npt.NDArray[np.f
 
 
 def pack(result: Completion, notes: dict[str, Any]) -> bytes:
-    """Length of the header, header as JSON, then the arrays it lists, all little-endian."""
+    """Pack the length of the header, the header as JSON, then the arrays it lists, all little-endian."""
     height, width = result.depth.shape
     camera = result.intrinsics
     step = max(1, math.ceil(max(height, width) / LONG_SIDE))
     mask = surface_mask(result.depth)
     rows, columns = np.nonzero(result.sparse > 0)
     confidence = result.input_confidence[rows, columns]
-    distrusted = confidence < DISTRUSTED
+    is_low = confidence < LOW_CONFIDENCE
     shown = np.arange(len(rows))
     if len(rows) > SHOWN_POINTS:
         shown = np.sort(np.random.default_rng(SEED).choice(len(rows), SHOWN_POINTS, replace=False))
@@ -163,8 +163,8 @@ def pack(result: Completion, notes: dict[str, Any]) -> bytes:
         "warnings": result.warnings,
         "model": result.details.model,
         "points": len(rows),
-        "distrusted": int(distrusted.sum()),
-        "distrust_below": DISTRUSTED,
+        "low_confidence": int(is_low.sum()),
+        "confidence_limit": LOW_CONFIDENCE,
         "camera": None if camera is None else [camera[0, 0], camera[1, 1], camera[0, 2], camera[1, 2]],
         **notes,
         "arrays": [{"name": n, "type": v.dtype.str, "count": int(v.size)} for n, v in stored.items()],

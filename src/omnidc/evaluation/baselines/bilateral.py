@@ -19,7 +19,7 @@ FALLOFF = 1e-3  # weight of each level relative to the next finer one
 
 
 def bilateral(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """Mean log depth of the points that are near in position and shade; measured pixels keep their value."""
+    """Return the mean log depth of the points that are near in position and shade; measured pixels keep their value."""
     height, width = sparse.shape
     shade = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float64) / 255 * (SHADES - 1)
     ys, xs = np.nonzero(sparse > 0)

@@ -14,12 +14,12 @@ RTOL = 1e-4  # measured: mean change of log depth < 5e-4 against 1e-6, which no 
 
 
 def harmonic(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """The smoothest log depth through the points: gradients of zero, equal weights."""
+    """Compute the smoothest log depth through the points: gradients of zero, equal weights."""
     return _integrate(sparse, None)
 
 
 def edge_aware(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """Gradients of zero with weights exp(−|ΔI| / σ): depth may jump where the color does."""
+    """Integrate gradients of zero with weights exp(−|ΔI| / σ): depth may jump where the color does."""
     color = image.astype(np.float64) / 255
     weights = np.ones((2, *sparse.shape), np.float32)
     weights[0, :, 1:] = np.exp(-np.linalg.norm(np.diff(color, axis=1), axis=2) / EDGE_SCALE)

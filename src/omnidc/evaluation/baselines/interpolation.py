@@ -11,13 +11,13 @@ from omnidc.evaluation.sample import Depth, Image, Intrinsics
 
 
 def nearest(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """Every pixel takes the depth of the nearest measured one."""
+    """Give every pixel the depth of the nearest measured one."""
     rows, columns = distance_transform_edt(sparse <= 0, return_distances=False, return_indices=True)
     return np.asarray(sparse[rows, columns], np.float32)
 
 
 def linear(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """Linear in log depth on the Delaunay triangles of the points, nearest outside their hull."""
+    """Interpolate log depth linearly on the Delaunay triangles of the points; take the nearest outside their hull."""
     depth = nearest(image, sparse)
     ys, xs = np.nonzero(sparse > 0)
     if len(ys) < 4:
@@ -32,7 +32,7 @@ def linear(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) ->
 
 
 def idw(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None, neighbors: int = 8) -> Depth:
-    """Inverse-distance weighting (Shepard): mean log depth of the nearest points, weighted by 1 / distance²."""
+    """Weight by inverse distance (Shepard): mean log depth of the nearest points, weighted by 1 / distance²."""
     measured = sparse > 0
     points = np.argwhere(measured)
     k = min(neighbors, len(points))

@@ -41,7 +41,7 @@ IP_BASIC_EMPTY = 0.1  # meters; nearer is no measurement
 
 
 def ip_basic(image: Image, sparse: Depth, intrinsics: Intrinsics | None = None) -> Depth:
-    """IP-Basic with its published parameters, for depth in meters: diamond 5 × 5, closing 5 × 5, fills 7 × 7, 31 × 31.
+    """Run IP-Basic as published, for depth in meters: diamond 5 × 5, closing 5 × 5, fills 7 × 7, 31 × 31.
 
     Columns are extended to the top of the image; smoothing is its bilateral filter. The original leaves pixels beyond
     the largest kernel empty; here they take the nearest measurement. Measured pixels are smoothed like all others.

@@ -53,7 +53,7 @@ def _rows(file: str) -> tuple[dict[str, str], ...]:
 
 
 def read_table(table: str) -> tuple[Published, ...]:
-    """All published rows of a table, the paper's own first."""
+    """Read all published rows of a table, the paper's own first."""
     found: list[Published] = []
     for file, source in FILES.items():
         rows = [row for row in _rows(file) if row["table"] == table]
@@ -72,5 +72,5 @@ def read_table(table: str) -> tuple[Published, ...]:
 
 
 def table_names() -> Sequence[str]:
-    """The tables that have published rows: the paper's in its order, then those of newer systems."""
+    """Return the tables that have published rows: the paper's in its order, then those of newer systems."""
     return list(dict.fromkeys(row["table"] for file in FILES for row in _rows(file)))

@@ -41,7 +41,7 @@ class BasicBlock(nn.Module):
         return F.relu(u + self.shortcut(x))
 
     def shortcut(self, x: Tensor) -> Tensor:
-        """The input itself, or its 1 × 1 convolution where the block changes the size."""
+        """Return the input itself, or its 1 × 1 convolution where the block changes the size."""
         if self.downsample is None:
             return x
         # Rows and columns are dropped before the convolution, not by its stride: the weight gradient of a strided
@@ -97,12 +97,12 @@ class CBAMBlock(nn.Module):
 
 
 def to_tokens(x: Tensor) -> Tensor:
-    """[B, C, H, W] → [B, H W, C], row by row."""
+    """Reshape [B, C, H, W] → [B, H W, C], row by row."""
     return x.flatten(2).transpose(1, 2)
 
 
 def to_map(tokens: Tensor, height: int, width: int) -> Tensor:
-    """[B, H W, C] → [B, C, H, W]."""
+    """Reshape [B, H W, C] → [B, C, H, W]."""
     return torch.unflatten(tokens.transpose(1, 2), 2, (height, width))
 
 
@@ -164,7 +164,7 @@ class JointBlock(nn.Module):
         return out
 
     def dropped(self, residual: Tensor) -> Tensor:
-        """Stochastic depth: in training, a residual is left out per image with probability `drop_path`."""
+        """Apply stochastic depth: in training, a residual is left out per image with probability `drop_path`."""
         if not self.training or self.drop_path == 0:
             return residual
         keep = torch.rand(len(residual), 1, 1, device=residual.device) >= self.drop_path
@@ -235,7 +235,7 @@ class Encoder(nn.Module):
             ) from error
 
     def position(self, number: int, height: int, width: int) -> Tensor:
-        """The position embedding of a stage, resized to its grid: [1, C, height, width]."""
+        """Return the position embedding of a stage, resized to its grid: [1, C, height, width]."""
         side = STAGES[number - 1][-1]
         table = getattr(self, f"pos_embed{number}")[:, -side * side :]
         # The released code takes any grid of as many cells as the stored one for the stored one.
@@ -254,7 +254,7 @@ class DecoderLevel(nn.Sequential):
 
 
 def joined(decoder: Tensor, encoder: Tensor) -> Tensor:
-    """Both maps side by side; the decoder's is resized where a level below had an odd size."""
+    """Concatenate both maps; the decoder's is resized where a level below had an odd size."""
     if decoder.shape[-2:] != encoder.shape[-2:]:
         decoder = F.interpolate(decoder, encoder.shape[-2:], mode="bilinear", align_corners=True)
     return torch.cat([decoder, encoder], dim=1)
@@ -293,7 +293,7 @@ class CompletionFormer(nn.Module):
         return fe1, full, quarter
 
     def initialize(self) -> None:
-        """Random weights for training: truncated normals for the transformer, PyTorch's defaults elsewhere."""
+        """Draw random weights for training: truncated normals for the transformer, PyTorch's defaults elsewhere."""
         for name, parameter in self.named_parameters():
             if "pos_embed" in name:
                 nn.init.trunc_normal_(parameter, std=0.02)

@@ -44,7 +44,7 @@ def row_bytes(x: Tensor) -> int:
 
 
 def conv_rows(x: Tensor, conv: nn.Conv2d, top: bool, bottom: bool) -> Tensor:
-    """A 3 × 3 convolution of some rows; only the image's own top and bottom are padded."""
+    """Apply a 3 × 3 convolution to some rows; only the image's own top and bottom are padded."""
     if not (top or bottom):
         return F.conv2d(x, conv.weight, conv.bias, padding=(0, 1))
     y = F.conv2d(x, conv.weight, conv.bias, padding=1)
@@ -52,7 +52,7 @@ def conv_rows(x: Tensor, conv: nn.Conv2d, top: bool, bottom: bool) -> Tensor:
 
 
 def chain(source: Callable[[int, int], Tensor], layers: list[Layer], height: int, first: int, last: int) -> Tensor:
-    """Rows [first, last) after a chain of 3 × 3 layers, computed from as many more rows as they need."""
+    """Return rows [first, last) after a chain of 3 × 3 layers, computed from as many more rows as they need."""
     margin = len(layers)
     low, high = max(0, first - margin), min(height, last + margin)
     x = source(low, high)
@@ -78,7 +78,7 @@ def empty_map(like: Tensor, channels: int, height: int, width: int) -> Tensor:
 
 
 def basic_block(block: BasicBlock, x: Tensor) -> Tensor:
-    """A folded ResNet block."""
+    """Apply a folded ResNet block."""
     if block.downsample is not None:
         u = block.conv2(block.conv1(x).relu_())
         return torch.relu_(u.add_(block.shortcut(x)))
@@ -93,7 +93,7 @@ def basic_block(block: BasicBlock, x: Tensor) -> Tensor:
 
 
 def cbam_block(block: CBAMBlock, x: Tensor) -> Tensor:
-    """A folded CBAM block. Both gates look at the whole image, so there are three passes over the residual."""
+    """Apply a folded CBAM block. Both gates depend on the whole image, so there are three passes over the residual."""
     batch, channels, height, width = x.shape
     layers = [conv_layer(block.conv1, height, relu=True), conv_layer(block.conv2, height, relu=False)]
     parts = list(strips(height, row_bytes(x)))
@@ -118,7 +118,7 @@ def cbam_block(block: CBAMBlock, x: Tensor) -> Tensor:
 
 
 def decoder_level(level: DecoderLevel, maps: list[Tensor]) -> Tensor:
-    """Transposed convolution of maps side by side, strip by strip, then the CBAM block."""
+    """Apply the transposed convolution to maps side by side, strip by strip, then the CBAM block."""
     up: nn.ConvTranspose2d = level[0][0]  # type: ignore[index]
     height, width = maps[0].shape[-2:]
     wide = empty_map(maps[0], up.out_channels, 2 * height, 2 * width)
@@ -143,7 +143,7 @@ def joint_block(block: JointBlock, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def folded(conv: nn.Conv2d | nn.ConvTranspose2d, norm: nn.Module) -> nn.Conv2d | nn.ConvTranspose2d:
-    """The convolution with the batch norm after it folded into its weights."""
+    """Fold the batch norm after a convolution into its weights."""
     assert isinstance(norm, nn.BatchNorm2d)
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -166,7 +166,7 @@ def fold_batch_norms(module: nn.Module) -> None:
 
 
 def block_diagonal(convs: list[nn.Conv2d]) -> nn.Conv2d:
-    """One convolution on the inputs side by side that does the work of several."""
+    """Make one convolution on the inputs side by side that does the work of several."""
     inputs, outputs = sum(c.in_channels for c in convs), sum(c.out_channels for c in convs)
     joint = nn.Conv2d(inputs, outputs, 3, padding=1).to(convs[0].weight)
     nn.init.zeros_(joint.weight)
@@ -239,14 +239,14 @@ class FusedBackbone(nn.Module):
         return HeadMaps(context, confidence, guide, spn_confidence, ends[-1] if plain.has_laplace else None)
 
     def stem_rows(self, image: Tensor, first: int, last: int) -> Tensor:
-        """Rows [first, last) of fe1, from colors and depth side by side."""
+        """Return rows [first, last) of fe1, from colors and depth side by side."""
         height = image.shape[2]
         conv: nn.Conv2d = self.plain.conv1[0]  # type: ignore[assignment]
         layers = [conv_layer(self.stem, height, relu=True), conv_layer(conv, height, relu=True)]
         return chain(lambda low, high: image[:, :, low:high], layers, height, first, last)
 
     def run_heads(self, image: Tensor, fe2: Tensor, fd2: Tensor) -> list[Tensor]:
-        """The heads at full resolution: guide and confidence of DySPN, Laplace scale, as far as there are."""
+        """Run the heads at full resolution: guide and confidence of DySPN, Laplace scale, as far as there are."""
         height, width = image.shape[-2:]
 
         def both(low: int, high: int) -> Tensor:
@@ -266,7 +266,7 @@ class FusedBackbone(nn.Module):
 
 
 def merged_heads(ends: list[tuple[nn.Conv2d, nn.Conv2d]]) -> tuple[nn.Conv2d, nn.Conv2d]:
-    """Heads of the form last([first(full), fe1]) as two convolutions for all of them."""
+    """Merge heads of the form last([first(full), fe1]) into two convolutions for all of them."""
     firsts, lasts = [first for first, _ in ends], [last for _, last in ends]
     between = sum(first.out_channels for first in firsts)
     stem = lasts[0].in_channels - firsts[0].out_channels  # channels of fe1
@@ -315,7 +315,7 @@ class FusedDySPN(nn.Module):
 
 
 def conv_of_step(plain: DySPN, t: int) -> nn.Conv2d:
-    """The convolution for one step: offsets of its neighbors, then their affinity logits."""
+    """Return the convolution for one step: offsets of its neighbors, then their affinity logits."""
     joint = plain.conv_offset_aff
     offsets = torch.arange(2 * K * t, 2 * K * (t + 1))
     affinities = 2 * K * plain.steps + torch.arange(K * t, K * (t + 1))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from omnidc.errors import ConfigError, InputError
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import Fields, Prediction, StagedNetwork
+from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
 from omnidc.network.normalize import downsample_sparse, masked_log, masked_median, normalize_imagenet
 from omnidc.network.paper.backbone import Backbone
 from omnidc.network.paper.completionformer import Encoder
@@ -28,6 +30,18 @@ WEIGHT_FLOOR = 1e-4
 def _grow(values: Tensor, like: Tensor) -> Tensor:
     """Pad with zeros at the bottom and on the right up to the size of `like`."""
     return F.pad(values, (0, like.shape[-1] - values.shape[-1], 0, like.shape[-2] - values.shape[-2]))
+
+
+@dataclass(frozen=True)
+class PaperRefinement(Refinement):
+    """Outputs of the backbone and the update for `refine`; which of them exist follows from the configuration."""
+
+    upsampling: Tensor | None = None  # [B, 9 · FACTOR², h, w], logits of the convex upsampling
+    direct: Tensor | None = None  # [B, 1, H, W], depth or log depth of a network without the integrator
+    guide: Tensor | None = None  # [B, C, H, W], affinities and offsets of DySPN
+    spn_confidence: Tensor | None = None  # [B, 1, H, W], logit
+    log_scale: Tensor | None = None  # [B, 1, H, W], log of the Laplace scale
+    log_median: Tensor | None = None  # [B, 1, 1, 1], of the measurements; only in released networks
 
 
 class PaperNetwork(StagedNetwork):
@@ -99,30 +113,24 @@ class PaperNetwork(StagedNetwork):
             missing = (0, max(0, SMALLEST - width), 0, max(0, SMALLEST - height))
             colors, depth = F.pad(colors, missing), F.pad(depth, missing)
         maps = self.backbone(colors, depth)
-        full = {
-            name: values[..., :height, :width]
-            for name, values in (
-                ("direct", maps.direct),
-                ("guide", maps.guide),
-                ("spn_confidence", maps.spn_confidence),
-                ("log_scale", maps.log_scale),
-            )
-            if values is not None
-        }
+        full = PaperRefinement(
+            direct=maps.direct, guide=maps.guide, spn_confidence=maps.spn_confidence, log_scale=maps.log_scale
+        ).map(lambda values: values[..., :height, :width])
         confidence = maps.input_confidence[..., : height // FACTOR, : width // FACTOR]
         if maps.context is None:
             return Fields((), None, confidence, full)
-        fields = self.update(maps.context, sparse, confidence)
-        fields.refinement.update(full)
-        return fields
+        fields, upsampling = self.update(maps.context, sparse, confidence)
+        return replace(fields, refinement=replace(full, upsampling=upsampling))
 
     def update(
         self,
         context: Tensor,  # [B, 128, ≥ h, ≥ w]
         sparse: Tensor,  # [B, 1, H, W], depth / median
         confidence: Tensor,  # [B, 1, h, w]
-    ) -> Fields:
-        """Gradients after `gru_iterations` updates, g_k = clamp(g_{k−1} + Δ_k) with Δ_k from the depth of g_{k−1}.
+    ) -> tuple[Fields, Tensor]:
+        """Return the last fields and weights of the upsampling after `gru_iterations` updates of the gradients.
+
+        g_k = clamp(g_{k−1} + Δ_k) with Δ_k from the depth of g_{k−1}.
 
         As in the release, no derivative passes through depth and gradients of the iteration before.
         """
@@ -137,7 +145,8 @@ class PaperNetwork(StagedNetwork):
             update = self.update_block(context, update.state, _grow(centered, context), before[0])
             gradients = [(old + change).clamp(-limit, limit) for old, change in zip(before, update.gradients)]
             fields = self._fields_of(update, gradients, confidence)
-        return fields
+        h, w = confidence.shape[-2:]
+        return fields, update.upsampling[..., :h, :w]
 
     def _fields_of(self, update: Update, gradients: list[Tensor], confidence: Tensor) -> Fields:
         """Cut the update's maps to the integrator's grid (they are larger for images below `SMALLEST`)."""
@@ -147,10 +156,10 @@ class PaperNetwork(StagedNetwork):
         if update.weights is not None:
             scalars = update.weights.clamp_min(WEIGHT_FLOOR)[:, :, None, None, None].unbind(dim=1)
             weights = tuple(scalar.expand_as(g) for scalar, g in zip(scalars, cut))
-        return Fields(cut, weights, confidence, {"upsampling": update.upsampling[..., :h, :w]})
+        return Fields(cut, weights, confidence)
 
     def depth_channels(self, image: Tensor, sparse: Tensor, prior: Tensor | None) -> Tensor:
-        """The depth channels of the network's input: [B, depth channels, H, W]."""
+        """Return the depth channels of the network's input: [B, depth channels, H, W]."""
         log, valid = masked_log(sparse)
         channels = [sparse if self.config.space == "linear" else log]
         if not self.config.released:
@@ -170,7 +179,7 @@ class PaperNetwork(StagedNetwork):
         self,
         fields: Fields,
         sparse: Tensor,  # [B, 1, H, W], depth / median
-        start: Tensor | None = None,  # [B, 1, h, w]
+        warm_start: Tensor | None = None,  # [B, 1, h, w]
     ) -> tuple[Tensor, SolveInfo]:
         if not self.config.integrator:
             return self._direct(fields, sparse)
@@ -184,17 +193,18 @@ class PaperNetwork(StagedNetwork):
             fields.weights,
             alpha=self.config.alpha,
             rtol=self.config.tolerance,
-            warm_start=start,
+            warm_start=warm_start,
         )
 
     def _direct(self, fields: Fields, sparse: Tensor) -> tuple[Tensor, SolveInfo]:
-        """The predicted depth itself, reduced to the grid of the interface: nothing is solved."""
-        if "direct" not in fields.refinement:
+        """Return the predicted depth itself, reduced to the grid of the interface: nothing is solved."""
+        direct = fields.refinement.direct if isinstance(fields.refinement, PaperRefinement) else None
+        if direct is None:
             raise InputError("A network without the integrator cannot be tiled: complete the image as a whole.")
         measured = (sparse > 0).flatten(1).any(dim=1)
         none = torch.zeros(len(sparse), dtype=torch.int64, device=sparse.device)
         info = SolveInfo(none, sparse.new_zeros(1, len(sparse)), torch.ones_like(measured), measured)
-        return F.avg_pool2d(fields.refinement["direct"], FACTOR), info
+        return F.avg_pool2d(direct, FACTOR), info
 
     def refine(
         self,
@@ -202,37 +212,37 @@ class PaperNetwork(StagedNetwork):
         log_depth: Tensor,  # [B, 1, h, w]
         sparse: Tensor,  # [B, 1, H, W], depth / median
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        maps = fields.refinement
-        if self.config.integrator:
+        maps = _maps_of(fields)
+        fine = maps.direct
+        if maps.upsampling is not None:
             # Zero borders mix in log depth 0, which in the released code is one unit of depth rather than one median.
-            shift = maps.get("log_median", 0.0) if self.config.released else 0.0
-            fine = convex_upsample(log_depth + shift, maps["upsampling"], FACTOR, self.config.borders) - shift
-        else:
-            fine = maps["direct"]
+            shift = 0.0 if maps.log_median is None else maps.log_median
+            fine = convex_upsample(log_depth + shift, maps.upsampling, FACTOR, self.config.borders) - shift
+        assert fine is not None  # a network has an integrator or predicts depth
         start = fine.clamp_min(1e-6) if self.config.space == "linear" else fine.exp()
         depth = start
         if self.prop_layer is not None:
-            depth = self.prop_layer(start, maps["guide"], maps["spn_confidence"], sparse)
+            depth = self.prop_layer(start, maps.guide, maps.spn_confidence, sparse)
         scale = None
-        if "log_scale" in maps:
-            scale = maps["log_scale"].clamp(self.config.log_scale_floor, LOG_SCALE_CEILING).exp()
+        if maps.log_scale is not None:
+            scale = maps.log_scale.clamp(self.config.log_scale_floor, LOG_SCALE_CEILING).exp()
         return depth, start, scale
 
     def forward(
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
-        start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median
+        warm_start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median
     ) -> Prediction:
         normalized = self.config.space == "log-normalized"
         median = masked_median(sparse) if normalized else sparse.new_ones(len(sparse), 1, 1, 1)
         relative = sparse / median
         fields = self.fields(image, relative)
         if self.config.released:
-            fields.refinement["log_median"] = median.log()
-        if start is not None and normalized:
-            start = start - median.log()
-        log_depth, info = self.integrate(fields, relative, start)
+            fields = replace(fields, refinement=replace(_maps_of(fields), log_median=median.log()))
+        if warm_start is not None and normalized:
+            warm_start = warm_start - median.log()
+        log_depth, info = self.integrate(fields, relative, warm_start)
         depth, depth_init, scale = self.refine(fields, log_depth, relative)
         metric_init = depth_init * median
         return Prediction(
@@ -244,3 +254,8 @@ class PaperNetwork(StagedNetwork):
             median=median,
             info=info,
         )
+
+
+def _maps_of(fields: Fields) -> PaperRefinement:
+    assert isinstance(fields.refinement, PaperRefinement)
+    return fields.refinement

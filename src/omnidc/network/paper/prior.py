@@ -26,7 +26,7 @@ class MonocularPrior(Protocol):
 def normalize_prior(
     inverse_depth: Tensor,  # [B, 1, H, W]
 ) -> Tensor:
-    """(v − q02) / (q98 − q02) per image with the 2 % and 98 % quantiles; 0 for a constant map."""
+    """Return (v − q02) / (q98 − q02) per image with the 2 % and 98 % quantiles; 0 for a constant map."""
     flat = inverse_depth.flatten(1).sort(dim=1).values  # torch.quantile refuses more than 2^24 values
     low, high = (quantile_of_sorted(flat, q).view(-1, 1, 1, 1) for q in (0.02, 0.98))
     spread = high - low
@@ -37,7 +37,7 @@ def quantile_of_sorted(
     values: Tensor,  # [B, N], ascending
     q: float,
 ) -> Tensor:
-    """The q-quantile of each row, linear between the two nearest ranks."""
+    """Return the q-quantile of each row, linear between the two nearest ranks."""
     rank = q * (values.shape[1] - 1)
     below = int(rank)
     above = min(below + 1, values.shape[1] - 1)
@@ -85,6 +85,6 @@ class DepthAnything:
 
 
 def network_size(height: int, width: int, short_side: int, patch: int) -> tuple[int, int]:
-    """The size at which the shorter side is `short_side` and both are the nearest multiples of `patch`."""
+    """Return the size at which the shorter side is `short_side` and both are the nearest multiples of `patch`."""
     scale = short_side / min(height, width)
     return round(height * scale / patch) * patch, round(width * scale / patch) * patch

@@ -40,7 +40,7 @@ class DySPN(nn.Module):
         return self.iterate(depth, guide, confidence, sparse)[-1]
 
     def iterate(self, depth: Tensor, guide: Tensor, confidence: Tensor, sparse: Tensor) -> list[Tensor]:
-        """The depth after each step."""
+        """Return the depth after each step."""
         confidence = confidence.sigmoid() * (sparse > 0)
         parameters = self.conv_offset_aff(guide)
         offsets, logits = torch.split(parameters, [2 * K * self.steps, K * self.steps], dim=1)

@@ -29,7 +29,7 @@ RELEASED_OPTIONS = {
 
 
 def read_pickle(path: Path) -> tuple[dict[str, Tensor], argparse.Namespace | None]:
-    """A `.pt` of the released code: a dict with `net` and `args`. Nothing but tensors and plain values is unpickled."""
+    """Read a `.pt` of the released code: a dict with `net` and `args`. Only tensors and plain values are unpickled."""
     try:
         with torch.serialization.safe_globals([argparse.Namespace, Counter]):
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -45,7 +45,7 @@ def read_pickle(path: Path) -> tuple[dict[str, Tensor], argparse.Namespace | Non
 
 
 def config_of_released(path: Path, tensors: Mapping[str, Tensor], options: argparse.Namespace | None) -> PaperConfig:
-    """The configuration of a released file, derived from its tensors and, where it has them, its options."""
+    """Return the configuration of a released file, derived from its tensors and, where it has them, its options."""
     given = vars(options) if options is not None else {}
     for name, value in RELEASED_OPTIONS.items():
         if given.get(name, value) != value:

@@ -140,7 +140,7 @@ class UpdateBlock(nn.Module):
         )
 
     def encode_zero(self, height: int, width: int) -> Tensor:
-        """The depth encoder's output before the first update: [1, 64, height, width], the same for every image."""
+        """Return the depth encoding before the first update: [1, 64, height, width], the same for all images."""
         weight = self.encoder.conv.weight
         cached = self._cached
         if cached is not None and cached.shape[-2:] == (height, width) and cached.device == weight.device:

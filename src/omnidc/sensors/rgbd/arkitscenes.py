@@ -11,7 +11,7 @@ from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, dep
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """ARKitScenes: lowres_wide/ or vga_wide/, lowres_depth/ (mm), confidence/, <images>_intrinsics/*.pincam."""
+    """Read ARKitScenes: lowres_wide/ or vga_wide/, lowres_depth/ (mm), confidence/, <images>_intrinsics/*.pincam."""
     home = next(folder / name for name in ("wide", "vga_wide", "lowres_wide") if (folder / name).is_dir())
     records = []
     for image in find_images(home):

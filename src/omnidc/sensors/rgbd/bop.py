@@ -30,7 +30,7 @@ def _bop_camera(entry: dict[str, Any], path: Path) -> tuple[Rig, Array | None]:
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """BOP: a scene (rgb/, depth/, scene_camera.json), or one view (rgb.png, depth.png, camera.json)."""
+    """Read BOP: a scene (rgb/, depth/, scene_camera.json), or one view (rgb.png, depth.png, camera.json)."""
     records = []
     if (folder / "scene_camera.json").is_file():
         table = read_table(folder / "scene_camera.json")

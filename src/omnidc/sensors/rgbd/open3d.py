@@ -16,7 +16,7 @@ FILES = ("camera_intrinsic.json", "intrinsic.json")
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """RealSense and Azure Kinect recordings as Open3D's tools write them: color/, depth/ (aligned), intrinsic.json."""
+    """Read RealSense and Azure Kinect recordings by Open3D's tools: color/, depth/ (aligned), intrinsic.json."""
     file = next(folder / name for name in FILES if (folder / name).is_file())
     table = read_table(file)
     try:

@@ -14,7 +14,7 @@ from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, dep
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """Polycam's raw export: keyframes/ with (corrected_)images, depth (mm), confidence and (corrected_)cameras."""
+    """Read Polycam's raw export: keyframes/ with (corrected_)images, depth (mm), confidence and (corrected_)cameras."""
     home = folder / "keyframes" if (folder / "keyframes").is_dir() else folder
     kind = "corrected_" if (home / "corrected_cameras").is_dir() and (home / "corrected_images").is_dir() else ""
     records = []

@@ -153,5 +153,5 @@ def depth_file(folder: Path, stem: str) -> Path | None:
 
 
 def pose_file(path: Path) -> Array | None:
-    """A 4×4 camera-to-world text file; lost tracking is written as -inf and gives None."""
+    """Read a 4×4 camera-to-world text file; lost tracking is written as -inf and gives None."""
     return read_pose(path) if path.is_file() else None

@@ -14,7 +14,7 @@ from omnidc.sensors.rgbd.record import Layout, RgbdOptions, RgbdRecord, Rig, dep
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """ScanNet's export: color/, depth/ (mm), pose/, intrinsic/ with both cameras."""
+    """Read ScanNet's export: color/, depth/ (mm), pose/, intrinsic/ with both cameras."""
     home = folder / "intrinsic"
     color = Calibration(intrinsics_matrix(read_matrix(home / "intrinsic_color.txt"), "intrinsic_color.txt"))
     depth = Calibration(intrinsics_matrix(read_matrix(home / "intrinsic_depth.txt"), "intrinsic_depth.txt"))

@@ -24,7 +24,7 @@ SEVEN_SCENES = Rig(
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """7-Scenes: frame-N.color.*, frame-N.depth.png (mm, not registered), frame-N.pose.txt; in one folder or three."""
+    """Read 7-Scenes: frame-N.color.*, frame-N.depth.png (mm, unregistered), frame-N.pose.txt; one folder or three."""
     colors = find_images(folder, "*.color.*") or find_images(folder / "images", "*.color.*")
     depth_home = folder / "depth" if (folder / "depth").is_dir() else folder
     pose_home = folder / "pose" if (folder / "pose").is_dir() else folder

@@ -32,7 +32,7 @@ def _video_frame(path: Path, index: int) -> Picture:
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """Stray Scanner (iPhone, iPad): rgb.mp4 or rgb/, depth/ (mm, low resolution), confidence/, odometry.csv."""
+    """Read Stray Scanner (iPhone, iPad): rgb.mp4 or rgb/, depth/ (mm, low resolution), confidence/, odometry.csv."""
     rig = Rig(
         color=Calibration(intrinsics_matrix(read_matrix(folder / "camera_matrix.csv"), "camera_matrix.csv")),
         depth_scale=1000.0,

@@ -34,7 +34,7 @@ def _stamped(path: Path) -> list[tuple[float, list[str]]]:
 
 
 def read(folder: Path, options: RgbdOptions) -> Layout:
-    """TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to color by the driver."""
+    """Read TUM RGB-D: rgb.txt, depth.txt, groundtruth.txt; depth ÷ 5000, registered to color by the driver."""
     # A download is often cut down: files that the lists name but that are not there are left out.
     colors = [(t, words[0]) for t, words in _stamped(folder / "rgb.txt") if (folder / words[0]).is_file()]
     depths = [(t, words[0]) for t, words in _stamped(folder / "depth.txt") if (folder / words[0]).is_file()]

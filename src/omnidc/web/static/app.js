@@ -265,7 +265,7 @@ async function run(asked = false) {
     if (asked && matchMedia("(max-width: 899px)").matches) $("result").scrollIntoView();
   } catch (error) {
     if (state.running !== mine) return; // a newer run took over
-    if (error.name === "AbortError") $("status").textContent = "Cancelled.";
+    if (error.name === "AbortError") $("status").textContent = "Canceled.";
     else {
       $("status").textContent = "";
       markStale(true);
@@ -375,7 +375,7 @@ function showResult() {
   $("no-depth-key").hidden = !view.depth.some((d) => !(d > 0));
   clearVerdict();
   const facts = [["Model", view.model], ["Input", view.summary]];
-  if (view.count) facts.push(["Distrusted", distrust(view)]);
+  if (view.count) facts.push(["Low confidence", lowConfidence(view)]);
   facts.push(["Camera", cameraText(view)]);
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [
     Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value })]));
@@ -389,11 +389,11 @@ function cameraText(view) {
   return view.camera_source === "assumed" ? `not known; assumed ${degrees}° across the width` : focal;
 }
 
-function distrust(view) {
-  let text = view.distrusted
-    ? `${view.distrusted} of ${view.count} points (crosses in the photograph; trust below ${view.distrust_below * 100} %)`
+function lowConfidence(view) {
+  let text = view.low_confidence
+    ? `${view.low_confidence} of ${view.count} points (crosses in the photograph; confidence below ${view.confidence_limit * 100} %)`
     : `none of the ${view.count} points`;
-  if (!info.model.uses_photograph) text += "; this model believes every point";
+  if (!info.model.uses_photograph) text += "; this model gives every point the same confidence";
   return view.num_outliers ? `${text}. ${view.num_outliers} were made wrong.` : text;
 }
 
@@ -401,7 +401,7 @@ function markPoints() {
   const { view } = state, marks = [];
   for (let i = 0; i < view.points.length; i += 4) {
     const k = 3 * Math.round(255 * (1 - view.scale.position(view.points[i + 2])));
-    marks.push({ x: view.points[i], y: view.points[i + 1], color: `rgb(${colors[k]},${colors[k + 1]},${colors[k + 2]})`, distrusted: view.points[i + 3] < view.distrust_below });
+    marks.push({ x: view.points[i], y: view.points[i + 1], color: `rgb(${colors[k]},${colors[k + 1]},${colors[k + 2]})`, isLow: view.points[i + 3] < view.confidence_limit });
   }
   editor.mark(marks);
 }

@@ -26,7 +26,7 @@ export class Editor {
     this.picked(-1);
   }
 
-  /** Points of a result: [{x, y, color, distrusted}]; drawn where points are not being edited, or under them. */
+  /** Points of a result: [{x, y, color, isLow}]; drawn where points are not being edited, or under them. */
   mark(points) {
     this.shown = points;
     this.draw();
@@ -154,9 +154,9 @@ export class Editor {
     const radius = Math.max(1, Math.min(5, 0.22 * crowd));
     if (!this.editing)
       for (const p of this.shown) {
-        if (!p.distrusted) disc(g, ...at(p), radius, p.color);
+        if (!p.isLow) disc(g, ...at(p), radius, p.color);
       }
-    for (const p of this.shown) if (p.distrusted) cross(g, ...at(p), Math.max(4, radius + 1));
+    for (const p of this.shown) if (p.isLow) cross(g, ...at(p), Math.max(4, radius + 1));
     if (this.editing)
       this.points.forEach((p, k) => {
         const [x, y] = at(p);
@@ -188,7 +188,7 @@ function disc(g, x, y, radius, color) {
   }
 }
 
-/** A distrusted point: told by its shape as well as its color. */
+/** A point of low confidence: marked by its shape as well as its color. */
 function cross(g, x, y, r) {
   for (const [width, color] of [[4.5, "#14141a"], [2.2, "#ff5ad0"]]) {
     g.lineWidth = width;
