@@ -120,6 +120,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_modernize_old_keys_are_todays_settings() -> None:
     old = ["optimiser.clip=2.0", "data.hold_out=0.1", "data.per_epoch=7", "data.max_edges=0.3", "network.start=x"]
     old += ["augment.relief=0.25", "loss.l1_log=3.0", "loss.normals=0.0", "loss.edge_radius=3", "schedule.steps=1"]
+    old += ["loss.gradient_space=linear"]
     config = load_config("compact", None, old)
     assert (config.optimizer.grad_clip, config.optimizer.batch) == (2.0, 8)
     assert (config.data.val_fraction, config.data.epoch_size, config.data.max_edge_fraction) == (0.1, 7, 0.3)

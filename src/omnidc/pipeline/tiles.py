@@ -19,7 +19,7 @@ from torch import Tensor
 
 from omnidc.integrate import ConvergenceWarning
 from omnidc.network.interface import Fields, Prediction, StagedNetwork
-from omnidc.network.normalize import masked_median, pad_to_multiple
+from omnidc.network.normalize import pad_to_multiple
 
 OVERLAP = 192  # a quarter of it is cut off at either side, half of it blends
 COARSEST = 32  # tiles start at multiples of this, so that cells of every level (4·2^r ≤ 32 pixels) coincide
@@ -69,7 +69,7 @@ def _run_tiles(
     grid = math.lcm(network.size_divisor, COARSEST)
     image, sparse, _ = pad_to_multiple(image, sparse, grid, network.padding)
     height, width = image.shape[-2:]
-    median = masked_median(sparse)
+    median = network.unit(sparse)
     relative = sparse / median
     windows = list(tiles(height, width, tile, overlap, grid))
 
@@ -78,10 +78,10 @@ def _run_tiles(
 
     kept: list[dict[str, Tensor]] | None = []
     stitch: dict[str, Stitch] = {}
-    levels, weighted = 0, False
+    levels, weighted, space = 0, False, "log"
     for window in windows:
         part = fields_of(window)
-        levels, weighted = len(part.gradients), part.weights is not None
+        levels, weighted, space = len(part.gradients), part.weights is not None, part.space
         maps = {f"gradient {r}": g for r, g in enumerate(part.gradients)}
         maps |= {f"weight {r}": w for r, w in enumerate(part.weights or ())}
         for name, values in {**maps, "confidence": part.confidence}.items():
@@ -96,6 +96,7 @@ def _run_tiles(
         tuple(whole[f"gradient {r}"] for r in range(levels)),
         tuple(whole[f"weight {r}"] for r in range(levels)) if weighted else None,
         whole["confidence"],
+        space=space,
     )
     log_depth, info = network.integrate(fields, relative.to(device))
 
@@ -150,6 +151,7 @@ class Window:
             tuple(map(part, fields.gradients)),
             None if fields.weights is None else tuple(map(part, fields.weights)),
             part(fields.confidence),
+            space=fields.space,
         )
 
     def weight(self, stride: int) -> Tensor:
