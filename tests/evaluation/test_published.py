@@ -111,6 +111,13 @@ def test_readme_of_the_release_agrees_with_the_paper() -> None:
     assert compared > 50
 
 
+def test_tables_with_a_reference_of_the_readme_have_one_of_the_paper() -> None:
+    found = {table: {row.source.short for row in read_table(table) if row.reference} for table in table_names()}
+    with_readme = {table for table, sources in found.items() if "README" in sources}
+    assert "table-a" in with_readme
+    assert {table for table in with_readme if "paper" not in found[table]} == set()
+
+
 def test_ldcm_printed_means_are_the_means_of_its_columns() -> None:
     """A check of the digits, which were read from a picture."""
     for row in read_table("ldcm"):

@@ -7,6 +7,7 @@ import pytest
 
 from omnidc.errors import ConfigError, FileError
 from omnidc.network.compact import CompactNetwork
+from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.patterns import parse
 from omnidc.training.config import (
     from_tables,
@@ -44,6 +45,25 @@ def test_presets_of_the_paper_differ_as_they_say() -> None:
     assert plus["loss"].pop("min_log_scale") == -7.0
     paper["network"].pop("options"), paper["loss"].pop("min_log_scale")
     assert plus == paper
+
+
+@pytest.mark.parametrize(
+    ("name", "used"), [("ogni-dc", {"l1", "l1_init", "gradient_l1"}), ("completionformer", {"l1"})]
+)
+def test_presets_of_the_baselines_differ_in_network_and_losses_alone(name: str, used: set[str]) -> None:
+    config = load_config(name)
+    assert PaperConfig(**config.network.options) == PRESETS[name]
+    assert {loss.name for loss in LOSSES if config.loss.weight(loss)} == used
+    tables, tenth = to_tables(config), to_tables(load_config("paper-tenth"))
+    for one in (tables, tenth):
+        one["network"].pop("options"), one["loss"].pop("weights")
+    assert tables == tenth
+
+
+def test_presets_of_the_paper_train_in_float32() -> None:
+    presets = [name for name in preset_names() if load_config(name).network.name == "paper"]
+    assert len(presets) == 5
+    assert {load_config(name).runtime.precision for name in presets} == {"fp32"}
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -24,12 +24,14 @@ class PaperConfig:
     laplace: has the head that predicts the Laplace scale of the depth.
     spn_steps: DySPN propagation steps at full resolution; 0 = off.
     prior: a second depth channel from a monocular network (v1.1), see omnidc.network.paper.prior.
-    released: the released code's borders (zeros outside in upsampling and DySPN) and its 4 input channels. False:
-        renormalized borders, and a fifth channel that marks the measured pixels.
+    released: the released code's borders (zeros outside in upsampling and DySPN), its 4 input channels, padding with
+        the mean color to multiples of 16 pixels (for R = 3), and its position table for grids of 112² cells. False:
+        renormalized borders, a fifth channel that marks the measured pixels, padding by repetition to multiples of 32,
+        and tables that are always resized as squares.
     edge_weights: "uniform" 1/R, or one "learnable" scalar per resolution and image.
     alpha: weight of the measurements against the gradients in the integrator.
     gradient_limit: predicted gradients are clamped to ± this; None = what suits the space: 1 for log, 10 for linear.
-    log_scale_floor: the smallest natural log of the Laplace scale (relative to the median).
+    log_scale_floor: the smallest natural log of the Laplace scale (relative to the median of the measurements).
     tolerance: relative residual at which the integrator stops.
     width: factor of all channel counts, a value of `WIDTHS`; parameters fall with its square.
     gru_iterations: updates of the gradients, each followed by an integration; the paper has 1, OGNI-DC 5.
@@ -98,8 +100,8 @@ class PaperConfig:
 
 
 PAPER = PaperConfig()
-# Differences from the paper: a validity channel, borders that keep scale equivariance exact, and a lower floor, so
-# that intervals below exp(−2) = 0.14 medians can be stated. Its training preset lowers the loss's floor as well.
+# Differs from the paper's as `released` says, and by a lower floor, so that intervals below exp(−2) = 0.14 medians can
+# be stated. Its training preset lowers the loss's floor as well.
 PAPER_PLUS = PaperConfig(released=False, log_scale_floor=-7.0)
 
 PRESETS: dict[str, PaperConfig] = {
