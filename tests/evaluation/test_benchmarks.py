@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.networks import build_network
 from omnidc.training.phases import phase_configs
@@ -100,10 +101,12 @@ def test_figure5_without_the_score_is_a_sentence(
 
 def test_compact_ablations_are_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
-    for changes in importlib.import_module("ablations").VARIANTS.values():
+    variants = importlib.import_module("ablations").VARIANTS
+    assert len(variants) > 5
+    for name, changes in variants.items():
         config = load_config(
             "compact", **{section: change for section, change in changes.items() if section != "worlds"}
         )
-        phase_configs(config)
+        assert phase_configs(config), name
         with torch.device("meta"):
-            build_network(config.network)
+            assert isinstance(build_network(config.network), CompactNetwork), name
