@@ -18,8 +18,6 @@ from omnidc.evaluation.report import comparison_tables
 from omnidc.frame import Frame
 from omnidc.patterns import parse
 
-PLACES = ("indoor", "outdoor")
-
 
 def frame(seed: int = 0, name: str = "f") -> Frame:
     rng = np.random.default_rng(seed)
@@ -90,7 +88,8 @@ def test_protocols_with_so_many_points_draw_so_many_from_partly_known_maps() -> 
 
 def test_no_difference_is_printed_where_parts_of_the_mean_are_missing(tmp_path: Path) -> None:
     groups = {"iBims": "iBims_test_2150", "ARKitScenes": "ARKitScenes_test_2150"}
-    groups |= {f"{name}/{place}": f"{name}_{place.title()}_test_2150" for name in ("ETH3D", "DIODE") for place in PLACES}
+    for name in ("ETH3D", "DIODE"):
+        groups |= {f"{name}/{place}": f"{name}_{place.title()}_test_2150" for place in ("indoor", "outdoor")}
     assert set(groups) == set(VIRTUAL_SETS)
     for name in list(groups.values())[1:]:
         write_uniformat([frame()], tmp_path / name)
