@@ -2,7 +2,7 @@
 
     python benchmarks/prior.py --data FOLDER --out results.json [--onnx FILE] [--model compact] [--patterns sift,hole]
         [--only nyu_,kitti_]
-    python benchmarks/prior.py --out results.json --table
+    python benchmarks/prior.py --out results.json --table [--patterns sift,hole] [--only nyu_] [--summary FILE]
 
 FOLDER holds photographs as `omnidc eval --protocol real` reads them. Two kinds of prior are made from the truth, which
 no method gets: `warped` bends log depth by a smooth random field and a power, `blurred` also loses its edges. Both are
@@ -106,13 +106,14 @@ def main() -> None:
     parser.add_argument("--summary", type=Path, help="JSON file for the means")
     parser.add_argument("--table", action="store_true", help="print what is there and do nothing else")
     options = parser.parse_args()
+    patterns, parts = options.patterns.split(","), options.only.split(",")
     rows: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
     if not options.table:
         torch.set_num_threads(1)
         network = find_method(options.model) if options.model else None
         done = {(row["image"], row["pattern"], row["prior"], row["method"]) for row in rows}
         predict = load_fastdepth(options.onnx) if options.onnx else None
-        frames = [f for f in real_frames(options.data) if any(part in f.name for part in options.only.split(","))]
+        frames = [frame for frame in real_frames(options.data) if any(part in frame.name for part in parts)]
         for frame in tqdm(frames, unit="image"):
             drawer = frame.open()
             photograph = read_photograph(options.data / f"{frame.name}.npz")
@@ -122,7 +123,7 @@ def main() -> None:
             }
             if predict is not None:
                 priors["fastdepth"] = predict(photograph.image)
-            for pattern in options.patterns.split(","):
+            for pattern in patterns:
                 sample = drawer(pattern)
                 if sample is None:
                     continue
@@ -140,7 +141,7 @@ def main() -> None:
                         rows.append({"image": frame.name, "pattern": pattern, "prior": kind, "method": name, **kept})
             with atomic_path(options.out) as temporary:
                 temporary.write_text(json.dumps(rows, indent=0), encoding="utf-8")
-    summary = summarize(rows)
+    summary = summarize([r for r in rows if r["pattern"] in patterns and any(part in r["image"] for part in parts)])
     if options.summary is not None:
         with atomic_path(options.summary) as temporary:
             temporary.write_text(json.dumps(summary, indent=0), encoding="utf-8")
