@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 
@@ -110,3 +111,26 @@ def test_compact_ablations_are_configurations(monkeypatch: pytest.MonkeyPatch) -
         assert phase_configs(config), name
         with torch.device("meta"):
             assert isinstance(build_network(config.network), CompactNetwork), name
+
+
+def test_fastdepth_prior_has_the_size_of_the_image_and_reads_colors_from_0_to_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a network whose depth is the difference of red and blue."""
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    weights = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [1, 3, 1, 1], [1.0, 0.0, -1.0])
+    given, result = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, channels, 8, 8])
+        for name, channels in (("0", 3), ("depth", 1))
+    )
+    node = onnx.helper.make_node("Conv", ["0", "w"], ["depth"])
+    graph = onnx.helper.make_graph([node], "difference", [given], [result], [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    image = np.zeros((12, 20, 3), np.uint8)
+    image[:, :10], image[:, 10:] = (204, 99, 51), (102, 99, 0)
+    depth = importlib.import_module("prior").load_fastdepth(tmp_path / "model.onnx")(image)
+    assert depth.shape == (12, 20)
+    np.testing.assert_allclose(depth[:, :8], 0.6, atol=1e-6)
+    np.testing.assert_allclose(depth[:, 12:], 0.4, atol=1e-6)
