@@ -99,11 +99,7 @@ VARIANTS = (
     Variant("losses", "L1 + gradient matching", losses("l1", "gradient_matching")),
     Variant("losses", "Laplace", losses("laplace")),
     Variant("losses", "Laplace + gradient matching", losses("laplace", "gradient_matching")),
-    Variant(
-        "depth space",
-        "linear",
-        {**network(space="linear", gradient_limit=10.0), "loss": {"gradient_space": "linear"}},
-    ),
+    Variant("depth space", "linear", network(space="linear")),
     Variant("depth space", "log", network(space="log")),
     Variant("training pattern", "random", {"data": {"pattern": RANDOM, "noise": ""}}),
     Variant("training pattern", "random + synthetic", {"data": {"pattern": SYNTHETIC, "noise": ""}}),

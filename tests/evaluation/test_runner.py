@@ -127,6 +127,7 @@ def test_pictures_are_written_for_every_row(photographs: Path, tmp_path: Path) -
     results = evaluate(
         "real", photographs, "nearest", patterns=["random-0.1%"], folder=tmp_path, pictures=True, progress=False
     )
+    assert len(results.rows) == 3
     for row in results.rows:
         assert picture_path(tmp_path, *row.key).read_bytes().startswith(b"\xff\xd8")
 

@@ -120,7 +120,7 @@ def test_kitti_raw_reads_both_files(tmp_path: Path) -> None:
 
 
 def test_a_calibration_without_image_size_fits_every_image() -> None:
-    assert Calibration(np.array(K)).for_image((7, 9)) is not None
+    np.testing.assert_array_equal(Calibration(np.array(K)).for_image((7, 9)), K)
 
 
 def test_cameras_are_read_from_text_npy_and_json(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate import SolveInfo, integrate
-from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, masked_log, masked_median
+from omnidc.network.interface import Fields, Refinement, StagedNetwork
+from omnidc.network.normalize import downsample_sparse, masked_log
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,6 @@ class TinyNetwork(StagedNetwork):
         detail = F.pixel_shuffle(fields.refinement.detail, 4)
         depth = (fine + 0.05 * detail.tanh()).exp()
         return depth, fine.exp(), depth * F.softplus(detail)
-
-    def forward(self, image: Tensor, sparse: Tensor, warm_start: Tensor | None = None) -> Prediction:
-        median = masked_median(sparse)
-        relative = sparse / median
-        fields = self.fields(image, relative)
-        log_depth, info = self.integrate(fields, relative, None if warm_start is None else warm_start - median.log())
-        depth, init, scale = self.refine(fields, log_depth, relative)
-        assert scale is not None
-        return Prediction(depth * median, init * median, scale * median, fields, log_depth, median, info)
 
 
 @pytest.fixture(scope="session", name="Tiny")

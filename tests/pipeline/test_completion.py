@@ -100,7 +100,8 @@ def test_complete_takes_float16_arrays_without_warnings(completer: DepthComplete
     image, sparse = inputs()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        completer.complete((image / 255).astype(np.float16), sparse.astype(np.float16))
+        result = completer.complete((image / 255).astype(np.float16), sparse.astype(np.float16))
+    np.testing.assert_allclose(result.depth, completer.complete(image, sparse).depth, rtol=0.05)
 
 
 @pytest.mark.parametrize("shape", [(1, 48), (32, 1)])

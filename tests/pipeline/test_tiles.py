@@ -44,6 +44,19 @@ def test_tiles_give_the_result_of_the_whole_image(
     torch.testing.assert_close(tiled.log_depth, whole.log_depth, rtol=0, atol=2e-4)
 
 
+def test_tiles_divide_by_what_the_network_divides_by(Tiny: Callable[..., Any]) -> None:
+    class Metric(Tiny):  # type: ignore[misc, valid-type]
+        def unit(self, sparse: torch.Tensor) -> torch.Tensor:
+            return sparse.new_ones(len(sparse), 1, 1, 1)
+
+    image, sparse = scene(160, 320)
+    whole = run_in_tiles(Metric(multiple=32).eval(), image, sparse)
+    tiled = run_in_tiles(Metric(multiple=32).eval(), image, sparse, tile=128, overlap=64)
+    relative = run_in_tiles(Tiny(multiple=32).eval(), image, sparse)
+    torch.testing.assert_close(tiled.depth, whole.depth, rtol=2e-4, atol=0)
+    assert not torch.allclose(whole.depth, relative.depth, rtol=1e-3)
+
+
 def test_where_tiles_disagree_the_overlap_spreads_the_bend() -> None:
     class Moody(Interpolator):
         """Predicts another slope in every tile, as networks with global context do."""

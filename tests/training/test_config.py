@@ -7,6 +7,7 @@ import pytest
 
 from omnidc.errors import ConfigError, FileError
 from omnidc.network.compact import CompactNetwork
+from omnidc.network.paper.config import PRESETS, PaperConfig
 from omnidc.patterns import parse
 from omnidc.training.config import (
     from_tables,
@@ -44,6 +45,25 @@ def test_presets_of_the_paper_differ_as_they_say() -> None:
     assert plus["loss"].pop("min_log_scale") == -7.0
     paper["network"].pop("options"), paper["loss"].pop("min_log_scale")
     assert plus == paper
+
+
+@pytest.mark.parametrize(
+    ("name", "used"), [("ogni-dc", {"l1", "l1_init", "gradient_l1"}), ("completionformer", {"l1"})]
+)
+def test_presets_of_the_baselines_differ_in_network_and_losses_alone(name: str, used: set[str]) -> None:
+    config = load_config(name)
+    assert PaperConfig(**config.network.options) == PRESETS[name]
+    assert {loss.name for loss in LOSSES if config.loss.weight(loss)} == used
+    tables, tenth = to_tables(config), to_tables(load_config("paper-tenth"))
+    for one in (tables, tenth):
+        one["network"].pop("options"), one["loss"].pop("weights")
+    assert tables == tenth
+
+
+def test_presets_of_the_paper_train_in_float32() -> None:
+    presets = [name for name in preset_names() if load_config(name).network.name == "paper"]
+    assert len(presets) == 5
+    assert {load_config(name).runtime.precision for name in presets} == {"fp32"}
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -120,6 +140,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_modernize_old_keys_are_todays_settings() -> None:
     old = ["optimiser.clip=2.0", "data.hold_out=0.1", "data.per_epoch=7", "data.max_edges=0.3", "network.start=x"]
     old += ["augment.relief=0.25", "loss.l1_log=3.0", "loss.normals=0.0", "loss.edge_radius=3", "schedule.steps=1"]
+    old += ["loss.gradient_space=linear"]
     config = load_config("compact", None, old)
     assert (config.optimizer.grad_clip, config.optimizer.batch) == (2.0, 8)
     assert (config.data.val_fraction, config.data.epoch_size, config.data.max_edge_fraction) == (0.1, 7, 0.3)

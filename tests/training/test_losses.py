@@ -16,7 +16,9 @@ from omnidc.network.interface import Fields, Prediction
 from omnidc.network.normalize import masked_median
 from omnidc.training import losses
 from omnidc.training.batch import Batch
+from omnidc.training.config import load_config
 from omnidc.training.losses import Loss, LossConfig
+from omnidc.training.networks import build_network
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -238,15 +240,22 @@ def test_laplace_init_is_laplace_of_the_depth_before_refinement() -> None:
     assert terms["laplace_init"] != terms["laplace"]
 
 
-def test_gradient_space_of_the_configuration_is_used() -> None:
-    leaves = make_leaves()
-    truth = with_holes(depths(2, 1, 12, 20))
-    weights = {loss.name: 0.0 for loss in losses.LOSSES} | {"gradient_l1": 1.0}
-    median = masked_median(truth)
-    for space in ("log", "linear"):
-        terms = total(make_prediction(leaves), truth, truth, LossConfig(weights, gradient_space=space))
-        expected = losses.gradient_l1([leaves["g0"], leaves["g1"]], truth / median, space=space).mean()
-        torch.testing.assert_close(terms["gradient_l1"], expected)
+@pytest.mark.parametrize(("space", "unit"), [("log", 1.0), ("linear", 1.0), ("linear", 250.0)])
+def test_perfect_gradients_score_nothing_in_the_space_of_the_network(space: str, unit: float) -> None:
+    """Through the configuration; `unit` is that of depth and measurements, which gradients of linear depth have."""
+    overrides = [f"network.options.space={space}", "network.options.width=0.125", "network.options.resolutions=1"]
+    config = load_config("paper", None, overrides)
+    network = build_network(config.network).eval()
+    truth = unit * depths(1, 1, 32, 64).float()
+    with torch.no_grad():
+        prediction = network(torch.rand(1, 3, 32, 64, generator=generator()), truth)
+    values = torch.nn.functional.avg_pool2d(truth if space == "linear" else truth.log(), 4)
+    perfect = torch.zeros(1, 2, 8, 16)
+    perfect[:, :1, :, 1:], perfect[:, 1:, 1:] = values.diff(dim=3), values.diff(dim=2)
+    prediction.fields.gradients = (perfect,)
+    assert total(prediction, truth, truth, config.loss)["gradient_l1"].item() < 1e-5
+    prediction.fields.gradients = (0 * perfect,)
+    assert total(prediction, truth, truth, config.loss)["gradient_l1"].item() > 0.05
 
 
 def test_network_without_integrator_has_no_gradient_loss() -> None:
@@ -256,11 +265,6 @@ def test_network_without_integrator_has_no_gradient_loss() -> None:
     truth = with_holes(depths(2, 1, 12, 20))
     with pytest.raises(ConfigError, match="no integrator"):
         total(prediction, truth, truth, LossConfig())
-
-
-def test_unknown_gradient_space_is_a_sentence() -> None:
-    with pytest.raises(ConfigError, match="gradient_space"):
-        LossConfig(gradient_space="cubic")
 
 
 def test_gradient_matching_ignores_constant_offset() -> None:

@@ -19,13 +19,15 @@ from safetensors.torch import load_file
 
 from omnidc.datasets.shards import ShardWriter
 from omnidc.errors import ConfigError, FileError, InputError
+from omnidc.network.checkpoint import load_network
+from omnidc.network.paper.config import PaperConfig
 from omnidc.training import data, trainer
 from omnidc.training import losses as losses_module
 from omnidc.training.config import TrainConfig, load_config, read_run, to_tables
 from omnidc.training.distributed import ProcessGroup
 from omnidc.training.logger import StepRecord
 from omnidc.training.loss_module import LossModule, has_unused_parameters
-from omnidc.training.networks import export, freeze
+from omnidc.training.networks import build_network, export, freeze
 from omnidc.training.optimizer import make_optimizer
 from omnidc.training.plan import make_plan
 from omnidc.training.precision import pick_precision
@@ -93,6 +95,37 @@ def test_run_learns_and_leaves_everything_it_promises(shard: Path, tmp_path: Pat
     assert (tmp_path / "pictures" / "step_0000040.jpg").stat().st_size > 1000
     network = TinyNetwork()
     network.load_state_dict(load_file(tmp_path / "last.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("preset", "unused"),  # released checkpoints have the head of learned edge weights, also where they are uniform
+    [
+        ("paper", "update_block.grad_weights_head."),
+        ("ogni-dc", "update_block.grad_weights_head."),
+        ("completionformer", "backbone.cfi_dec"),
+    ],
+)
+def test_papers_network_and_its_baselines_train(shard: Path, tmp_path: Path, preset: str, unused: str) -> None:
+    """Every weight that the result depends on moves within two steps; the file is what users load."""
+    tables: dict[str, Any] = {
+        "network": {"options": {"width": 0.125}},
+        "data": {"sources": {"planes": str(shard)}, "sizes": [[32, 64]], "epoch_size": 0, "workers": 0},
+        "optimizer": {"batch": 2},
+        "schedule": {"epochs": 0, "steps": 2, "warmup": 0.0},
+        "validation": {"every_epochs": 0, "frames": 1, "patterns": ["100"], "pictures": 0},
+        "runtime": {"device": "cpu", "threads": 1, "processes": 1},
+    }
+    config = load_config(preset, None, ["data.pattern='200~400'"], **tables)
+    with pytest.warns(UserWarning, match="random weights"):
+        summary = train(config, tmp_path, quiet=True)
+    assert (summary.step, summary.skipped) == (2, 0)
+    assert all(np.isfinite(float(row["total"])) for row in rows(tmp_path))
+    trained = load_network(tmp_path / "last.safetensors")
+    assert trained.config == PaperConfig(**config.network.options)
+    torch.manual_seed(config.seed)
+    start = dict(build_network(config.network).named_parameters())
+    still = [name for name, value in trained.named_parameters() if torch.equal(value, start[name])]
+    assert [name for name in still if not name.startswith(unused)] == []
 
 
 def test_interrupted_run_goes_on_as_if_nothing_had_happened(shard: Path, tmp_path: Path) -> None:

@@ -587,12 +587,15 @@ def test_no_request_leaves_this_computer(open_page: Any) -> None:
 
 
 PICTURES = os.environ.get("OMNIDC_PICTURES")
+PAGE = Path(__file__).parents[2] / "docs" / "web.md"
 
 
 @pytest.mark.skipif(PICTURES is None, reason="OMNIDC_PICTURES names no folder for the documentation's pictures")
 def test_pictures_of_the_documentation(open_page: Any, tmp_path: Path) -> None:
     """Takes all pictures of docs/web.md, with the bundled weights: no network, no picture."""
     from PIL import Image
+
+    taken_names: list[str] = []
 
     def picture(page: Any, name: str, width: int) -> None:
         page.evaluate("document.activeElement.blur()")
@@ -602,6 +605,7 @@ def test_pictures_of_the_documentation(open_page: Any, tmp_path: Path) -> None:
         # 256 colors, dithered: a third of the bytes, and no bands in the maps.
         taken = taken.quantize(palette=taken.quantize(256), dither=Image.Dither.FLOYDSTEINBERG)
         taken.save(Path(PICTURES or "") / f"{name}.png", optimize=True)
+        taken_names.append(name)
 
     completer = omnidc.load("compact")
     page = open_page(completer=completer)
@@ -653,6 +657,8 @@ def test_pictures_of_the_documentation(open_page: Any, tmp_path: Path) -> None:
     start_example(phone)
     phone.evaluate("document.getElementById('result').scrollIntoView()")
     picture(phone, "phone-dark", 390)
+    shown = re.findall(r"\]\(web/([\w-]+)\.png\)", PAGE.read_text(encoding="utf-8"))
+    assert sorted(taken_names) == sorted(set(shown))
 
 
 def test_tabs_answer_to_arrow_keys(open_page: Any) -> None:

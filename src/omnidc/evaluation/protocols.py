@@ -58,6 +58,7 @@ class EvaluationProtocol:
     frames: Callable[[Path, str], Sequence[FrameRef]]  # (root of the data, part of the name) → frames
     scores: tuple[str, ...]  # what the tables show, the first being the headline
     groups: tuple[str, ...] = ()  # kinds of frames, in the order of the table
+    groups_of: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pattern → those that its mean is over
     by_group: bool = False  # mean over images, then over groups; else over all rows
     rmse_divisors: Mapping[str, float] = field(default_factory=dict)  # by group, before averaging
     total: bool = True  # whether a mean over the patterns says anything

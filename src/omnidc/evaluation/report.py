@@ -68,7 +68,8 @@ def method_tables(results: Results) -> list[Table]:
 def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> list[Table]:
     """Make one table per score: patterns down; our methods, then what the authors of the released model published.
 
-    A single method is followed by its difference from each of them: near 0 means that it is reproduced.
+    A single method is followed by its difference from each of them: near 0 means that it is reproduced. There is none
+    where the published mean is over more data sets than are there.
     """
     tables = []
     single = results.methods[0] if len(results.methods) == 1 else None
@@ -85,7 +86,7 @@ def comparison_tables(results: Results, scores: Sequence[str] | None = None) -> 
                 theirs = reference.values.get(pattern or "ALL", {}).get(score)
                 cells.append(number(theirs, score))
                 if single is not None:
-                    cells.append(difference(ours[0], theirs, score))
+                    cells.append(difference(ours[0], theirs, score) if results.is_complete(pattern) else EMPTY)
             rows.append([pattern or "ALL", count, *cells])
         header = ["pattern", "n", *results.methods]
         for reference in references:

@@ -98,6 +98,12 @@ class Results:
             parts.append(scores)
         return mean_scores(parts)
 
+    def is_complete(self, pattern: str | None = None) -> bool:
+        """Whether every group that the protocol's mean of a pattern (None: of each pattern) is over has rows."""
+        if pattern is None:
+            return all(map(self.is_complete, self.protocol.patterns))
+        return self.protocol.groups_of.get(pattern, frozenset()) <= {row.group for row in self.select(pattern=pattern)}
+
     @property
     def patterns(self) -> list[str]:
         """Those that have rows, in the protocol's order."""

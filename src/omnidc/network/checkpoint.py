@@ -136,7 +136,9 @@ def _check_types(config: Any, default: Any) -> None:
         value = getattr(config, name)
         if isinstance(usual, tuple):
             fits = isinstance(value, tuple) and [type(one) for one in value] == [type(one) for one in usual]
-        elif isinstance(usual, float):
+        elif usual is None and value is None:
+            fits = True
+        elif usual is None or isinstance(usual, float):  # None stands for a number that follows from the others
             fits = type(value) in (float, int) and math.isfinite(value)
         else:
             fits = type(value) is type(usual)

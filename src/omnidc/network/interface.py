@@ -7,8 +7,10 @@ A `DepthNetwork` has one `forward`: image and measurements at the output size �
     integrate  Fields + sparse depth  →  log depth    one global least-squares problem (omnidc.integrate)
     refine     Fields + log depth     →  depth, depth_init and Laplace scale at full resolution
 
-Scale. Inside, depth is divided by the median of its measurements, so that D(I, βO) = βD(I, O) holds exactly. The
-median enters once, in `forward`, and the result is multiplied by it at the end.
+Scale. Inside, depth is divided by the median of its measurements, so that D(I, βO) = βD(I, O) holds exactly, but for
+rounding. The median enters once, in `forward`, and the result is multiplied by it at the end. Two kinds of paper
+network are exceptions: with `released` (the authors' checkpoints, the preset paper) zeros from beyond the image's
+borders are mixed in, and in the spaces "linear" and "log" nothing is divided.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ class Refinement:
 class Fields:
     """The network's output before integration; h × w is the integrator's grid, R the number of resolutions."""
 
-    gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences of log depth; x, y
+    gradients: tuple[Tensor, ...]  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], backward differences; x, y
     weights: tuple[Tensor, ...] | None  # same shapes, > 0, the integrator's weight of each edge; None = uniform 1/R
     confidence: Tensor  # in [0, 1], of each measurement: [B, 1, h, w] in staged networks, else [B, 1, H, W]
     refinement: Refinement = field(default_factory=Refinement)
+    space: str = "log"  # what is integrated, and so what `gradients` are differences of: "log" or "linear" depth
 
 
 @dataclass
@@ -64,8 +67,8 @@ class Prediction:
     depth_init: Tensor  # [B, 1, H, W] > 0, before the last refinement (the same tensor where there is none)
     laplace_scale: Tensor | None  # [B, 1, H, W] > 0, scale b of `depth`, same unit; None = the network has no such head
     fields: Fields
-    log_depth: Tensor  # [B, 1, h, w], the integrator's solution, natural log of depth / median
-    median: Tensor  # [B, 1, 1, 1] > 0, median of the measurements (1 where there are none)
+    log_depth: Tensor  # [B, 1, h, w], the integrator's solution, natural log of depth / median (itself if "linear")
+    median: Tensor  # [B, 1, 1, 1] > 0, what depth is divided by: `unit` of a staged network (1 without measurements)
     info: SolveInfo
     sky: Tensor | None = None  # [B, 1, H, W], logit of the probability that a pixel has no depth; None = not predicted
 
@@ -93,6 +96,10 @@ class DepthNetwork(nn.Module, ABC):
 
 class StagedNetwork(DepthNetwork):
     """A network whose stages are called one by one."""
+
+    def unit(self, sparse: Tensor) -> Tensor:  # [B, 1, H, W], 0 = no measurement → [B, 1, 1, 1] > 0
+        """Return what depth is divided by before the stages: the median of the measurements, 1 where there are none."""
+        return masked_median(sparse)
 
     @abstractmethod
     def fields(
@@ -124,7 +131,7 @@ class StagedNetwork(DepthNetwork):
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
         warm_start: Tensor | None = None,  # [B, 1, h, w], `log_depth` of the last frame of a video + log of its median
     ) -> Prediction:
-        median = masked_median(sparse)
+        median = self.unit(sparse)
         relative = sparse / median
         fields = self.fields(image, relative)
         log_depth, info = self.integrate(fields, relative, None if warm_start is None else warm_start - median.log())

@@ -7,6 +7,7 @@
 
     source                      measurements
     2150 · 100~2000             so many random points (per full picture; fewer where depth is unknown)
+    exactly · exactly(50)       so many however much is unknown, 500 unless given
     0.7% · 0.03%~0.7%           that part of the known pixels, at random
     sift · orb                  keypoints; orb(3000, harris) limits them; fewest=0: no random points as a fallback
     lidar · lidar(8~64)         LiDAR beside the camera, 4–128 lines unless given ("velodyne" is the release's word)
@@ -89,6 +90,7 @@ def orb(
 
 
 SOURCES: dict[str, Callable[..., Pattern]] = {
+    "exactly": scatter.exactly,
     "sift": sift,
     "orb": orb,
     "lidar": lidar.lidar,
@@ -115,7 +117,7 @@ MODIFIERS: dict[str, Callable[..., Modifier]] = {
     "hidden": regions.hidden,
 }
 RELEASED = {"lidar", "velodyne", "noise"}  # those that take the switch, besides keypoints and random points
-NOISY = {"random", "sift", "orb"}  # those that the mix's `noise` applies to; the others make their own
+NOISY = {"random", "exactly", "sift", "orb"}  # those that the mix's `noise` applies to; the others make their own
 
 
 @dataclass(frozen=True)

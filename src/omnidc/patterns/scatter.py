@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from omnidc.patterns.numbers import Number, span
+from omnidc.patterns.numbers import Number, span, whole
 from omnidc.patterns.sample import Depth, Image, Pattern, SparseSample, sanitize
 
 FEWEST = 5  # the release never draws fewer; asked for fewer, we do
@@ -31,6 +31,16 @@ def matched(count: int, known: int, pixels: int, released: bool = False) -> int:
 def fallback(depth: Depth, rng: np.random.Generator, released: bool = False, count: int = 1000) -> SparseSample:
     """Draw random points in place of a sensor that found nothing to measure."""
     return scatter(depth, matched(count, int(np.count_nonzero(depth)), depth.size, released), rng)
+
+
+def exactly(count: Number = 500) -> Pattern:
+    """Pattern: `count` points however much of the picture is known; all that are known where there are fewer."""
+    number = whole(count, "The number of points", least=0)
+
+    def draw(depth: Depth, image: Image, rng: np.random.Generator) -> SparseSample:
+        return scatter(depth, number.integer(rng), rng)
+
+    return draw
 
 
 def random(count: Number, released: bool = False) -> Pattern:

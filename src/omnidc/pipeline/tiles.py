@@ -19,7 +19,7 @@ from torch import Tensor
 
 from omnidc.integrate import ConvergenceWarning
 from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
-from omnidc.network.normalize import masked_median, pad_to_multiple
+from omnidc.network.normalize import pad_to_multiple
 
 OVERLAP = 192  # a quarter of it is cut off at either side, half of it blends
 COARSEST = 32  # tiles start at multiples of this, so that cells of every level (4·2^r ≤ 32 pixels) coincide
@@ -37,9 +37,7 @@ def run_in_tiles(
     """Pad, run, crop; depth, scale and confidence are [B, 1, H, W], on the CPU."""
     height, width = image.shape[-2:]
     with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # `info` reports it, and `Completion.warnings` shows it to the user
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `info` reports it; `Completion.warnings` shows it
         if tile is None or (height <= tile and width <= tile):
             out = _run_whole(network, image, sparse)
         else:
@@ -71,7 +69,7 @@ def _run_tiles(
     grid = math.lcm(network.size_divisor, COARSEST)
     image, sparse, _ = pad_to_multiple(image, sparse, grid, network.padding)
     height, width = image.shape[-2:]
-    median = masked_median(sparse)
+    median = network.unit(sparse)
     relative = sparse / median
     parts = list(tiles(height, width, tile, overlap, grid))
 
@@ -80,10 +78,10 @@ def _run_tiles(
 
     kept: list[Refinement] | None = []
     blenders: dict[str, TileBlender] = {}
-    levels, weighted = 0, False
+    levels, weighted, space = 0, False, "log"
     for part in parts:
         local = fields_of(part)
-        levels, weighted = len(local.gradients), local.weights is not None
+        levels, weighted, space = len(local.gradients), local.weights is not None, local.space
         maps = {f"gradient {r}": g for r, g in enumerate(local.gradients)}
         maps |= {f"weight {r}": w for r, w in enumerate(local.weights or ())}
         for name, values in {**maps, "confidence": local.confidence}.items():
@@ -97,6 +95,7 @@ def _run_tiles(
         tuple(whole[f"gradient {r}"] for r in range(levels)),
         tuple(whole[f"weight {r}"] for r in range(levels)) if weighted else None,
         whole["confidence"],
+        space=space,
     )
     log_depth, info = network.integrate(fields, relative.to(device))
 
@@ -151,6 +150,7 @@ class Tile:
             tuple(map(part, fields.gradients)),
             None if fields.weights is None else tuple(map(part, fields.weights)),
             part(fields.confidence),
+            space=fields.space,
         )
 
     def weight(self, stride: int) -> Tensor:

@@ -369,6 +369,11 @@ class Loss:
 
 
 def _laplace(x: LossInputs, config: LossConfig) -> Tensor:
+    """Return `laplace`, its floor relative to the median of the truth, as in the release.
+
+    The floor of the paper's network is relative to the median of the measurements. Where this is the smaller one,
+    scales between the two floors get no gradient.
+    """
     assert x.laplace_scale is not None
     log_scale = x.laplace_scale.log()
     return laplace(x.depth, x.gt_depth, log_scale, max_depth=config.max_depth, min_log_scale=config.min_log_scale)
@@ -407,7 +412,11 @@ def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
     gradients = [gradient.to(gt_depth.dtype) for gradient in x.prediction.fields.gradients]
     if not gradients:
         raise ConfigError("This network has no integrator: set loss.weights.gradient_l1 to 0.")
-    return gradient_l1(gradients, gt_depth, max_depth=config.max_depth, space=config.gradient_space)
+    space = x.prediction.fields.space
+    if space == "linear":  # gradients are in the network's unit, the truth in that of its own median
+        unit = x.prediction.median.to(gt_depth.dtype) / masked_median(x.batch.gt_depth.to(gt_depth.dtype))
+        gradients = [gradient * unit for gradient in gradients]
+    return gradient_l1(gradients, gt_depth, max_depth=config.max_depth, space=space)
 
 
 def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
@@ -456,10 +465,9 @@ class LossConfig(Settings):
 
     weights: dict[str, float] = field(default_factory=dict)  # name → weight, 0 = left out; others as in the table
     max_depth: float = 10.0  # linear losses: depth / median beyond which depths are alike
-    min_log_scale: float = -2.0  # laplace
+    min_log_scale: float = -2.0  # laplace; relative to the median of the truth, see `_laplace`
     min_log_scale_log: float = -7.0  # laplace_log
     matching_scales: int = 4
-    gradient_space: str = "log"  # gradient_l1: "log" or "linear", as the network integrates
     noise_tolerance: float = 0.1  # log depth: a larger error makes a measurement an outlier
     relative: float = 0.0  # floor of `relative_weight`; 0 = all images count alike
 
@@ -468,8 +476,6 @@ class LossConfig(Settings):
         unknown = sorted(set(self.weights) - set(names))
         if unknown:
             raise ConfigError(f"There is no loss {unknown[0]!r}: choose one of {', '.join(names)}.")
-        if self.gradient_space not in ("log", "linear"):
-            raise ConfigError(f"loss.gradient_space is log or linear, not {self.gradient_space!r}.")
 
     def weight(self, loss: Loss) -> float:
         return self.weights.get(loss.name, loss.weight)

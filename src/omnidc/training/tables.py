@@ -80,7 +80,10 @@ RENAMED = {
     **{f"loss.{loss.name}": f"loss.weights.{loss.name}" for loss in LOSSES},
 }
 # Settings of earlier versions without a successor → whether a value asks for what is gone.
-REMOVED = {"loss.normals": bool, "loss.edge_gain": bool, "loss.edge_jump": None, "loss.edge_radius": None}
+REMOVED = {
+    **{"loss.normals": bool, "loss.edge_gain": bool, "loss.edge_jump": None, "loss.edge_radius": None},
+    "loss.gradient_space": None,  # follows from the network
+}
 
 
 def modernize(tables: dict[str, Any]) -> dict[str, Any]:

@@ -469,6 +469,23 @@ def test_wrong_resnet_file_is_named_in_one_sentence(tmp_path: Path) -> None:
         PaperNetwork(PRESETS["paper-narrow"]).encoder.load_imagenet(tmp_path / "other.pth")
 
 
+@pytest.mark.parametrize(("space", "limit"), [("linear", 10.0), ("log", 1.0), ("log-normalized", 1.0)])
+def test_clamp_and_unit_suit_the_space(space: str, limit: float) -> None:
+    network = PaperNetwork(PaperConfig(space=space, width=0.125)).eval()
+    torch.nn.init.constant_(network.update_block.depth_grad_head.decoders[0].bias, 100.0)
+    image, sparse = picture(32, 64, share=0.1)
+    with torch.no_grad():
+        prediction = network(image, sparse)
+    assert prediction.fields.gradients[0].max() == limit
+    assert prediction.fields.space == ("linear" if space == "linear" else "log")
+    assert (prediction.median == 1).all() == (space != "log-normalized")
+
+
+def test_given_clamp_wins_over_that_of_the_space() -> None:
+    """Files of earlier versions state it."""
+    assert PaperConfig.from_dict({"space": "linear", "gradient_limit": 1.0}).gradient_bound == 1.0
+
+
 def test_old_files_with_compat_still_open() -> None:
     values = PaperConfig(released=False).to_dict()
     values["compat"] = values.pop("released")

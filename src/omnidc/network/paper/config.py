@@ -10,7 +10,8 @@ from omnidc.errors import ConfigError
 DEPTH_SPACES = ("linear", "log", "log-normalized")
 EDGE_WEIGHTS = ("uniform", "learnable")
 WIDTHS = (1.0, 0.5, 0.25, 0.125)
-LINEAR_LIMIT = 10.0  # gradients of linear depth, in units of the training samples' median; the losses' largest depth
+LOG_LIMIT = 1.0  # of gradients of log depth, as released
+LINEAR_LIMIT = 10.0  # of gradients of linear depth, in units of the training samples' median; the losses' largest depth
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class PaperConfig:
     laplace: has the head that predicts the Laplace scale of the depth.
     spn_steps: DySPN propagation steps at full resolution; 0 = off.
     prior: a second depth channel from a monocular network (v1.1), see omnidc.network.paper.prior.
-    released: the released code's borders (zeros outside in upsampling and DySPN) and its 4 input channels. False:
-        renormalized borders, and a fifth channel that marks the measured pixels.
+    released: the released code's borders (zeros outside in upsampling and DySPN), its 4 input channels, padding with
+        the mean color to multiples of 16 pixels (for R = 3), and its position table for grids of 112² cells. False:
+        renormalized borders, a fifth channel that marks the measured pixels, padding by repetition to multiples of 32,
+        and tables that are always resized as squares.
     edge_weights: "uniform" 1/R, or one "learnable" scalar per resolution and image.
     alpha: weight of the measurements against the gradients in the integrator.
-    gradient_limit: predicted gradients are clamped to ± this.
-    log_scale_floor: the smallest natural log of the Laplace scale (relative to the median).
+    gradient_limit: predicted gradients are clamped to ± this; None = what suits the space: 1 for log, 10 for linear.
+    log_scale_floor: the smallest natural log of the Laplace scale (relative to the median of the measurements).
     tolerance: relative residual at which the integrator stops.
     width: factor of all channel counts, a value of `WIDTHS`; parameters fall with its square.
     gru_iterations: updates of the gradients, each followed by an integration; the paper has 1, OGNI-DC 5.
@@ -44,7 +47,7 @@ class PaperConfig:
     released: bool = True
     edge_weights: str = "uniform"
     alpha: float = 5.0
-    gradient_limit: float = 1.0
+    gradient_limit: float | None = None
     log_scale_floor: float = -2.0
     tolerance: float = 1e-6
     width: float = 1.0
@@ -84,14 +87,21 @@ class PaperConfig:
         return "zero" if self.released else "renormalized"
 
     @property
+    def gradient_bound(self) -> float:
+        """The largest absolute value of a predicted gradient."""
+        if self.gradient_limit is not None:
+            return self.gradient_limit
+        return LINEAR_LIMIT if self.space == "linear" else LOG_LIMIT
+
+    @property
     def depth_channels(self) -> int:
         """Depth channels of the network's input: depth, validity (unless released), prior."""
         return 1 + (not self.released) + self.prior
 
 
 PAPER = PaperConfig()
-# Differences from the paper: a validity channel, borders that keep scale equivariance exact, and a lower floor, so
-# that intervals below exp(−2) = 0.14 medians can be stated. Its training preset lowers the loss's floor as well.
+# Differs from the paper's as `released` says, and by a lower floor, so that intervals below exp(−2) = 0.14 medians can
+# be stated. Its training preset lowers the loss's floor as well.
 PAPER_PLUS = PaperConfig(released=False, log_scale_floor=-7.0)
 
 PRESETS: dict[str, PaperConfig] = {
@@ -102,7 +112,7 @@ PRESETS: dict[str, PaperConfig] = {
     "paper-v1.1": replace(PAPER, laplace=False, prior=True),
     "paper-R1": replace(PAPER, resolutions=1),
     "paper-R2": replace(PAPER, resolutions=2),
-    "paper-linear": replace(PAPER, space="linear", gradient_limit=LINEAR_LIMIT),
+    "paper-linear": replace(PAPER, space="linear"),
     "paper-log": replace(PAPER, space="log"),
     "paper-no-laplace": replace(PAPER, laplace=False),
     "paper-no-spn": replace(PAPER, spn_steps=0),

@@ -11,7 +11,7 @@ from torch import Tensor
 from omnidc.errors import ConfigError, InputError
 from omnidc.integrate import SolveInfo, integrate
 from omnidc.network.interface import Fields, Prediction, Refinement, StagedNetwork
-from omnidc.network.normalize import downsample_sparse, masked_log, masked_median, normalize_imagenet
+from omnidc.network.normalize import downsample_sparse, masked_log, normalize_imagenet
 from omnidc.network.paper.backbone import Backbone
 from omnidc.network.paper.completionformer import Encoder
 from omnidc.network.paper.config import PaperConfig
@@ -95,6 +95,11 @@ class PaperNetwork(StagedNetwork):
         self.optimized = True
         return self.eval().requires_grad_(False)
 
+    def unit(self, sparse: Tensor) -> Tensor:
+        if self.config.space == "log-normalized":
+            return super().unit(sparse)
+        return sparse.new_ones(len(sparse), 1, 1, 1)
+
     def fields(
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]
@@ -135,7 +140,7 @@ class PaperNetwork(StagedNetwork):
         As in the release, no derivative passes through depth and gradients of the iteration before.
         """
         assert self.update_block is not None
-        limit = self.config.gradient_limit
+        limit = self.config.gradient_bound
         update = self.update_block(context)
         fields = self._fields_of(update, [g.clamp(-limit, limit) for g in update.gradients], confidence)
         for _ in range(1, self.config.gru_iterations):
@@ -156,7 +161,7 @@ class PaperNetwork(StagedNetwork):
         if update.weights is not None:
             scalars = update.weights.clamp_min(WEIGHT_FLOOR)[:, :, None, None, None].unbind(dim=1)
             weights = tuple(scalar.expand_as(g) for scalar, g in zip(scalars, cut))
-        return Fields(cut, weights, confidence)
+        return Fields(cut, weights, confidence, space="linear" if self.config.space == "linear" else "log")
 
     def depth_channels(self, image: Tensor, sparse: Tensor, prior: Tensor | None) -> Tensor:
         """Return the depth channels of the network's input: [B, depth channels, H, W]."""
@@ -234,13 +239,12 @@ class PaperNetwork(StagedNetwork):
         sparse: Tensor,  # [B, 1, H, W], any unit, 0 = no measurement
         warm_start: Tensor | None = None,  # [B, 1, h, w], earlier `log_depth` + log of its median
     ) -> Prediction:
-        normalized = self.config.space == "log-normalized"
-        median = masked_median(sparse) if normalized else sparse.new_ones(len(sparse), 1, 1, 1)
+        median = self.unit(sparse)
         relative = sparse / median
         fields = self.fields(image, relative)
         if self.config.released:
             fields = replace(fields, refinement=replace(_maps_of(fields), log_median=median.log()))
-        if warm_start is not None and normalized:
+        if warm_start is not None:
             warm_start = warm_start - median.log()
         log_depth, info = self.integrate(fields, relative, warm_start)
         depth, depth_init, scale = self.refine(fields, log_depth, relative)

@@ -67,5 +67,5 @@ def config_of_released(path: Path, tensors: Mapping[str, Tensor], options: argpa
         spn_steps=int(given.get("prop_time", 6)),
         prior=stem.shape[1] == 2,
         alpha=float(given.get("integration_alpha", 5.0)),
-        gradient_limit=float(given.get("optim_layer_input_clamp", 1.0)),
+        gradient_limit=float(given["optim_layer_input_clamp"]) if "optim_layer_input_clamp" in given else None,
     )
