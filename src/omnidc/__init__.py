@@ -1,4 +1,4 @@
-"""omnidc: a photograph and a few depth measurements in, dense metric depth with an honest uncertainty out."""
+"""omnidc: dense metric depth with an uncertainty, from a photograph and a few depth measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error a user can meet. Each message is one sentence that says what was wrong and what to do.
+"""Errors of the package. Each message is one sentence: what was wrong and what to do.
 
 All of them are `ValueError`s, so that callers who know nothing of this package catch them too. The command line
 prints the sentence and leaves with exit code 2.

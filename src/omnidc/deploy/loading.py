@@ -101,7 +101,7 @@ def complete(
     runtime: Runtime = "auto",
     **options: Any,
 ) -> Any:
-    """One line: load the model (once per process) and complete. Options as for `DepthCompleter.complete`."""
+    """Load a model (once per process) and complete one view; options as for `DepthCompleter.complete`."""
     key = (str(model), device, runtime)
     if key not in _LOADED:
         _LOADED[key] = load(model, device, runtime)

@@ -46,8 +46,8 @@ def surface_mask(
 ) -> npt.NDArray[np.bool_]:
     """True where a pixel belongs to a surface, False for the flying pixels between two of them, and where no depth is.
 
-    A pixel flies where depth varies by more than `ratio` within 3×3 and is not plane there. On any plane 1 / depth is
-    linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
+    A flying pixel is one where depth varies by more than `ratio` within 3×3 and is not planar. On any plane 1 / depth
+    is linear in the pixel, so that a floor seen at a grazing angle varies a lot and still stays.
     """
     valid = np.isfinite(depth) & (depth > 0)
     inverse = np.where(valid, 1 / np.where(valid, depth, 1), 0).astype(np.float32)
@@ -82,7 +82,7 @@ def drop_flying_pixels(
     depth: Map,  # [H, W], 0 = none
     tolerance: float = 0.03,
 ) -> Map:
-    """Remove pixels that hang between two surfaces, and lone speckles, from a dense depth map.
+    """Remove flying pixels between two surfaces, and single speckles, from a dense depth map.
 
     A pixel is supported from a side when the neighbor there has its inverse depth, or when the line through the
     two neighbors there (inverse depth of a plane is affine) leads to it, within `tolerance`. A pixel that no side

@@ -64,7 +64,7 @@ class _Integrate(torch.autograd.Function):
         system: System = ctx.system
         if bool(torch.isfinite(upstream).all()):
             lam, _ = solve(system, upstream.contiguous(), M=ctx.M, **{**ctx.solver, **ctx.backward})
-        else:  # an overflow downstream, as under mixed precision: the optimizer's own check has to see it
+        else:  # an overflow downstream, as under mixed precision: NaN lets the optimizer's own check find it
             lam = torch.full_like(upstream, torch.nan)
         constrained = ctx.constrained.reshape(-1, 1, 1, 1)
         d_weight = torch.where(constrained, lam * (sparse_log_depth - x), 0) if ctx.needs_input_grad[1] else None
@@ -86,7 +86,7 @@ def integrate(
     gradients: Sequence[Tensor],  # R × [B, 2, ⌈h / 2^r⌉, ⌈w / 2^r⌉], backward differences of x; channels x, y
     sparse_log_depth: Tensor,  # [B, 1, h, w], o: log depth of the measurements, ignored where mask = 0
     mask: Tensor,  # [B, 1, h, w], m: 1 = measured, 0 = not; bool or float
-    confidence: Tensor | None = None,  # [B, 1, h, w] ≥ 0, c: trust in each measurement; None = 1
+    confidence: Tensor | None = None,  # [B, 1, h, w] ≥ 0, c: confidence of each measurement; None = 1
     weights: Sequence[Tensor] | None = None,  # like `gradients`, ≥ 0, W_r; None = 1 / R everywhere
     *,
     alpha: float | Tensor = ALPHA,  # α: a number, or a tensor that broadcasts against `mask`

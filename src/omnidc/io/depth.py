@@ -343,7 +343,7 @@ _NAMES: tuple[tuple[str, float, str], ...] = (
 
 
 def guess_scale(values: Array, path: Path) -> tuple[float, str, Unit]:
-    """Scale of integer depth, the reason, and the unit: by name, then by size, then by what depth cameras can see."""
+    """Scale of integer depth, the reason, and the unit: by name, then by size, then by the range of depth cameras."""
     hint = "; give --depth-scale if that is wrong"
     name = "/".join(path.parts[-5:]).lower()
     for pattern, scale, dataset in _NAMES:

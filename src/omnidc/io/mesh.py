@@ -88,7 +88,7 @@ class _Jpeg:
 
 
 def _unlit(tree: dict[str, Any]) -> None:
-    """Add the extension by which viewers leave out their lights."""
+    """Add the glTF extension for materials without lighting."""
     tree["extensionsUsed"] = ["KHR_materials_unlit"]
     for material in tree["materials"]:
         material["extensions"] = {"KHR_materials_unlit": {}}

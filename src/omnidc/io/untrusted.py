@@ -1,4 +1,4 @@
-"""The door for files of unknown origin.
+"""Limits and errors for files of unknown origin.
 
 Every reader of the package wraps its parser in `untrusted`: whatever the parser raises becomes one `FileError` that
 names the file and says what to do. Sizes are checked from headers, before anything is unpacked, against the `Limits`

@@ -1,12 +1,12 @@
-"""The compact network: OMNI-DC's idea with a small trunk, made for CPUs. One `forward` in four stages.
+"""The compact network: OMNI-DC with a small trunk for CPUs. One `forward` in four stages.
 
     screen     measurements                       →  a first confidence for each          (`omnidc.network.screen`)
     fields     image, measurements                →  gradients, edge weights, confidence  (`omnidc.network.trunk`)
     integrate  gradients, measurements            →  log depth on the integrator's grid   (`omnidc.integrate`)
     refine     log depth, image, measurements     →  depth, Laplace scale, sky            (`omnidc.network.refine`)
 
-Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that a shallow scene looks
-to the network like a deep one. Gradients are corrections: a learned gate adds the slope of the first guess, so that
+Log depths enter in standard deviations of the scene and gradients leave multiplied by it, so that shallow and
+deep scenes have the same range. Gradients are corrections: a learned gate adds the slope of the first guess, so that
 where the image is uninformative the result is plain interpolation. Measurements count at their pixel, not in the middle
 of their cell (`omnidc.network.cells`). The confidence of a measurement is judged by the others around it first; the
 trunk adds what the image says of it, and that confidence weighs it in everything that follows.
@@ -55,7 +55,7 @@ from omnidc.network.trunk import Trunk
 DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
 # A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
 WEIGHT_SLOPE, WEIGHT_LOGIT = 1.5, 3.3  # half of the full weight at a confidence of 0.96
-# The trunk's input only leaves out what is plainly wrong: it judges the rest by the image.
+# The input of the trunk leaves out only obvious outliers: the image decides about the rest.
 INPUT_SLOPE, INPUT_LOGIT = 3.0, -0.5  # half of the full weight at a confidence of 0.4
 SPREAD_LEVEL = 2  # halvings of the first guess whose spread is measured: cells of 8 pixels
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
@@ -316,7 +316,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
-        """Measurements of a cell enter as the mean of what they say of its middle, with the sum of their weights."""
+        """Solve with the measurements of each cell: their mean, extrapolated to its center, and the sum of weights."""
         level = self.config.cell // 2 - 1
         cells = cells if level == 0 else cells.coarser()
         zero = torch.zeros_like(cells.weight)
@@ -351,7 +351,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         weight: Tensor,  # [B, 1, H, W], of the measurements
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features that know the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
+        """Return features of the solution and its residuals; refined log depth; log Laplace scale and sky logit."""
         slope = central_slope(half)
         residual = cells.residual(half, slope)
         mean = residual / (cells.weight + 1e-6)
@@ -370,7 +370,7 @@ class CompactNetwork(DepthNetwork):
 
 @dataclass(frozen=True)
 class Solved:
-    """What stages 1 to 3 hand on, at the working size."""
+    """Results of stages 1 to 3, at the working size."""
 
     fields: Fields
     judged: Tensor  # [B, 2, H, W] in [0, 1], confidence and weight of each measurement, 0 where there is none

@@ -6,8 +6,8 @@ needs no slope, then a few steps of anchored propagation (DySPN's idea, with a f
     x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
 
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
-c is the confidence of the measurement o. Last, a median removes what single pixels differ by from those around them,
-and what the result still differs by from trusted measurements is spread over the surfaces that they lie on.
+c is the weight of the measurement o. Last, a median removes deviations of single pixels, and the remaining residuals at
+reliable measurements are spread over the surfaces around them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def propagate(
     measured: Tensor | None = None,  # [B, 1, H, W], x of the measurements, anything where there is none
     anchor: Tensor | None = None,  # [B, 1, H, W] in [0, 1], weight of the measurement, 0 where there is none
 ) -> Tensor:
-    """Propagation, anchored where measurements are given; see the module's text."""
+    """Propagate x over the neighborhood and pull it to the measurements after each step (module docstring)."""
 
     def pull(x: Tensor) -> Tensor:
         return x if measured is None or anchor is None else torch.addcmul(x, anchor, measured - x)
@@ -71,7 +71,7 @@ def spread_residual(
     confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is no measurement
     given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
 ) -> Tensor:
-    """Correct x around trusted measurements by what it differs from them, over the surfaces that they lie on.
+    """Spread the residuals at reliable measurements over the surfaces around them.
 
     In windows of cells, the widest first, the residual r of the measurements is a linear function of log depth,
 

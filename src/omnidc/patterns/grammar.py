@@ -16,7 +16,7 @@
     lidar(16, tilt=0.2~0.8)     … its lines oblique in the picture by so many radians
     camera                      a depth camera: dense, with holes at glass, dark and edges
     phone · phone(48~192)       a phone's LiDAR: a fine grid of so many rows, smooth at edges
-    tof · tof(8) · tof(8~64)    a coarse grid of so many rows, quantised
+    tof · tof(8) · tof(8~64)    a coarse grid of so many rows, quantized
     dense                       every known pixel
 
     modifier                    default

@@ -1,4 +1,4 @@
-"""What users call: `load` a network, `complete` a view, keep the `Completion`; whole sources into sinks."""
+"""The public calls: `load` a network, `complete` a view into a `Completion`, or a whole source into a sink."""
 
 from __future__ import annotations
 

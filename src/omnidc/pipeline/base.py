@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BaseCompleter(ABC):
-    """`complete` in all its forms; a runtime brings `complete_frames`."""
+    """Base class of completers: `complete` for every form of input; a runtime implements `complete_frames`."""
 
     name: str  # of the model
 
@@ -100,7 +100,7 @@ def _frame_options(given: Any, keywords: dict[str, Any]) -> CompleteOptions:
 
 
 def read_frame(image: Any, sparse: Any, intrinsics: Any, keywords: dict[str, Any]) -> Frame:
-    """Call `make_frame`; a keyword that it lacks gets a sentence."""
+    """Call `make_frame`; raise `ConfigError` for a keyword that it does not have."""
     known = list(inspect.signature(make_frame).parameters)[3:]
     for keyword in keywords:
         if keyword not in known:

@@ -1,4 +1,4 @@
-"""`DepthCompleter`: a network with everything around it that a user does not want to think of."""
+"""`DepthCompleter`: a torch network with reading, resizing, tiling and post-processing around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Completion`: the result, and every way to keep it."""
+"""`Completion`: the result of one view, and its file formats."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ FloatMap = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Maps:
-    """What the network made of one frame, before the options that drop pixels; maps are [H, W]."""
+    """Outputs of a network for one frame, before options drop pixels; maps are [H, W]."""
 
     depth: FloatMap  # > 0, unit of the measurements
     uncertainty: FloatMap | None  # > 0, Laplace scale, same unit

@@ -1,4 +1,4 @@
-"""What users hand in, checked and brought to one form: a `Frame`."""
+"""Check user input and make a `Frame` of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_frame(
     ignore_exif: bool = False,
     name: str = "",
 ) -> Frame:
-    """Check everything; raise one sentence where the input cannot be used, collect warnings where it can.
+    """Make a `Frame` of an image and its sparse depth; raise `InputError` where they cannot be used.
 
     image: path, Pillow image, array or tensor; gray, RGB or RGBA, 8 or 16 bits or floats in [0, 1].
     sparse: path, array or tensor [H, W] of z-depth in any unit, 0 = no measurement; None = no points at all. A path may

@@ -1,4 +1,4 @@
-"""Where results go: `Sink`, and folders with a metadata.json from which an interrupted run goes on."""
+"""Sinks store results; `FolderSink` keeps a metadata.json from which an interrupted run resumes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def run_in_tiles(
     """Pad, run, crop; depth, scale and confidence are [B, 1, H, W], on the CPU."""
     height, width = image.shape[-2:]
     with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the info tells it, and the user meets it as a sentence
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `info` reports it; a warning of the result shows it
         if tile is None or (height <= tile and width <= tile):
             out = _run_whole(network, image, sparse)
         else:

@@ -375,7 +375,7 @@ function showResult() {
   $("no-depth-key").hidden = !view.depth.some((d) => !(d > 0));
   clearVerdict();
   const facts = [["Model", view.model], ["Input", view.summary]];
-  if (view.count) facts.push(["Distrusted", distrust(view)]);
+  if (view.count) facts.push(["Low confidence", distrust(view)]);
   facts.push(["Camera", cameraText(view)]);
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [
     Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value })]));
@@ -391,7 +391,7 @@ function cameraText(view) {
 
 function distrust(view) {
   let text = view.distrusted
-    ? `${view.distrusted} of ${view.count} points (crosses in the photograph; trust below ${view.distrust_below * 100} %)`
+    ? `${view.distrusted} of ${view.count} points (crosses in the photograph; confidence below ${view.distrust_below * 100} %)`
     : `none of the ${view.count} points`;
   if (!info.model.uses_photograph) text += "; this model believes every point";
   return view.num_outliers ? `${text}. ${view.num_outliers} were made wrong.` : text;
