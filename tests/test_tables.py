@@ -55,7 +55,7 @@ def typed_tables(page: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name not in TYPED_PAGES], ids=lambda page: page.name)
 def test_page_has_no_typed_table_of_results(page: Path) -> None:
     typed = {head: rows for head, rows in typed_tables(page).items() if head not in TYPED_TABLES}
-    assert not typed, "write these with benchmarks/tables.py, or list the table with the reason why its figures are none"
+    assert not typed, "write these with benchmarks/tables.py, or list the table with the reason why they are no results"
 
 
 def test_typed_tables_that_are_listed_exist() -> None:
