@@ -2,11 +2,13 @@
 
     python benchmarks/curves.py measure FRAMES/street FRAMES/indoor --results docs/results/curves.json [--model compact]
     python benchmarks/curves.py plot --results docs/results/curves.json --out docs/images/curves.svg
+    python benchmarks/curves.py sizes --results docs/results/runtimes.json --out docs/images/sizes.svg
 
 The head of `pictures.py` has the commands that render FRAMES; nothing was trained on their seed. `measure` writes
 means over the frames: the relative error (REL) of linear interpolation and of the model, for random points and for
 simulated LiDAR, and the share of pixels inside the central interval of p % of the predicted Laplace distribution.
-Pixels without depth (sky) do not count. `plot` draws what the file holds and measures nothing.
+Pixels without depth (sky) do not count. `plot` draws what the file holds and measures nothing;
+`sizes` draws the CPU time against the size of the image that `runtimes.py` measured.
 """
 
 from __future__ import annotations
@@ -116,6 +118,30 @@ def panels(content: dict[str, Any]) -> list[Panel]:
     return [*found, panel]
 
 
+def size_panel(content: Any) -> Panel:
+    """CPU time of `complete` against pixels, of both runtimes."""
+    rows = content["rows"]
+    pixels = [math.prod(map(int, row["size"].split("x"))) for row in rows]
+    times = {name: [row[f"{name}_ms"] for row in rows] for name in ("torch", "onnx")}
+    every = [value for values in times.values() for value in values]
+    panel = Panel(
+        f"CPU time of complete, {content['threads']} thread",
+        "pixels",
+        "ms",
+        (min(pixels) / 1.3, max(pixels) * 1.3),
+        (10 ** math.floor(math.log10(min(every))), 10 ** math.ceil(math.log10(max(every)))),
+        log_x=True,
+        log_y=True,
+        x_ticks=pixels,
+    )
+    for color, name, values, place in zip(COLORS, ("torch", "onnxruntime"), times.values(), (1.15, 0.5)):
+        panel.line(pixels, values, color)
+        for x, y in zip(pixels, values):
+            panel.point(x, y, 3, color)
+        panel.label(pixels[1], values[1] * place, name, color)
+    return panel
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -123,14 +149,20 @@ def main() -> None:
     measuring.add_argument("frames", type=Path, nargs="+")
     measuring.add_argument("--model", default="compact")
     plotting = commands.add_parser("plot")
-    plotting.add_argument("--out", type=Path, required=True)
-    for command in (measuring, plotting):
+    sizing = commands.add_parser("sizes")
+    for command in (plotting, sizing):
+        command.add_argument("--out", type=Path, required=True)
+    for command in (measuring, plotting, sizing):
         command.add_argument("--results", type=Path, required=True)
     options = parser.parse_args()
     if options.command == "measure":
         write_json(options.results, measure(options.frames, options.model))
+        return
+    content = json.loads(options.results.read_text(encoding="utf-8"))
+    if options.command == "sizes":
+        write(options.out, [size_panel(content)], columns=1)
     else:
-        write(options.out, panels(json.loads(options.results.read_text(encoding="utf-8"))), columns=3)
+        write(options.out, panels(content), columns=3)
 
 
 if __name__ == "__main__":

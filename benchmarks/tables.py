@@ -17,7 +17,7 @@ Without a PAGE all pages with tables are written. A table stands between `<!-- t
     ablations what benchmarks/paper_ablations.py wrote
     doctor    what benchmarks/doctor.py wrote
     rows      a column for each key of its rows (runtimes.py, int8.py, demo_page.py)     columns=size,onnx_ms
-    cells     {"header": [...], "rows": [[...]]} as it is (integrate.py)
+    cells     {"header": [...], "rows": [[...]]} as it is (integrate.py); part=NAME: of one key of the file
 
 With --check nothing is written; the exit code is 1 when a table would change or its file is missing.
 """
@@ -196,7 +196,8 @@ def render(kind: str, content: Any, options: Mapping[str, str]) -> str:
     elif kind == "curves":
         found = curves_table(content)
     elif kind == "cells":
-        found = [Table("", content["header"], content["rows"])]
+        part = content[options["part"]] if "part" in options else content
+        found = [Table("", part["header"], part["rows"])]
     elif kind in ("scores", "groups"):
         found = score_tables(content, options, *(("means", "pattern") if kind == "scores" else ("groups", "group")))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,16 @@ MODULES = sorted(
     for path in ROOT.rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
 )
+
+
+API = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+PUBLIC = re.findall(r"^\.\. auto(?:function|class):: (\S+)$", API, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_has_an_example(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    assert ">>> " in getattr(importlib.import_module(module), attribute).__doc__
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -13,8 +13,7 @@ import pytest
 from makers import HEIGHT, WIDTH, colmap_model, photo, wall
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-OWN_DATA = {"colmap_to_splat.py", "robot_loop.py"}
-SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in OWN_DATA)
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
 def run_example(name: str, *arguments: object, **keywords: str) -> None:
@@ -63,6 +62,14 @@ def test_example_robot_loop_prints_every_frame(tmp_path: Path, capsys: pytest.Ca
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["0", "1", "2"]
     assert "depth 3 / 3 / 3" in lines[-1]
+
+
+def test_example_colmap_to_splat_without_pycolmap_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    run_example("colmap_to_splat.py")
+    assert "omnidc[colmap]" in capsys.readouterr().out
 
 
 def test_examples_page_lists_every_file() -> None:

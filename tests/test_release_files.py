@@ -44,6 +44,28 @@ def test_upgrade_notes_list_every_renamed_setting() -> None:
     assert [name for name in old if f"`{name}`" not in notes and f"`[{name}]`" not in notes] == []
 
 
+def test_contributing_page_lists_the_files_with_slow_tests() -> None:
+    tests = ROOT / "tests"
+    slow = {path for path in tests.rglob("test_*.py") if "mark.slow" in path.read_text(encoding="utf-8")}
+    listed = re.findall(r"`(tests/[\w/]+\.py)`:", text_of("CONTRIBUTING.md"))
+    assert set(listed) == {path.relative_to(ROOT).as_posix() for path in slow - {Path(__file__)}}
+
+
+def test_nightly_script_runs_all_slow_tests() -> None:
+    calls = re.findall(r"pytest -m slow (.*)", text_of(".ci/nightly"))
+    ignored = {path for call in calls for path in re.findall(r"--ignore (\S+)", call)}
+    chosen = {word for call in calls for word in call.split() if word.startswith("tests/") and "--ignore" not in call}
+    assert any("tests/" not in re.sub(r"--ignore \S+", "", call) for call in calls)
+    assert ignored <= chosen
+
+
+def test_workflow_tests_every_system_and_python() -> None:
+    workflow = text_of(".github/workflows/tests.yml")
+    assert "os: [ubuntu-latest, macos-latest, windows-latest]" in workflow
+    classifiers = re.findall(r"Python :: (3\.\d+)", text_of("pyproject.toml"))
+    assert [version for version in classifiers if f'"{version}"' not in workflow] == []
+
+
 @pytest.mark.parametrize("workflow", ["tests", "nightly"])
 def test_workflow_calls_a_script_of_ci(workflow: str) -> None:
     scripts = re.findall(r"run: (\.ci/\w+)", text_of(f".github/workflows/{workflow}.yml"))

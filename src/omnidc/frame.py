@@ -18,7 +18,13 @@ CROWDED = 0.15  # share of the image below which the points leave most of it unm
 
 
 class Unit(str, Enum):
-    """The unit of a depth map."""
+    """The unit of a depth map.
+
+    >>> Unit("m") is Unit.METERS
+    True
+    >>> Unit.SCENE.label
+    'scene units'
+    """
 
     METERS = "m"
     SCENE = "scene"  # arbitrary but common to all frames of a source, as in structure from motion
@@ -67,6 +73,16 @@ class Frame:
     notes: what the reader did, each a clause.
     pixels: how the maps' pixels differ from the stored ones ("turned by 90° …"); empty = they do not.
     original: the photograph before its distortion was removed; None = its pixels are the maps' own.
+
+    >>> import numpy as np
+    >>> sparse = np.zeros((48, 64), np.float32)
+    >>> sparse[10, 20] = 1.5
+    >>> frame = Frame(np.zeros((48, 64, 3), np.uint8), sparse=sparse, name="a")
+    >>> float(frame.measurements().sum())
+    1.5
+    >>> right = np.tile(np.arange(64) >= 32, (48, 1))  # the left half is ignored
+    >>> bool(frame.with_mask(right).measurements().any())
+    False
     """
 
     image: npt.NDArray[np.uint8]
@@ -136,7 +152,15 @@ class Frame:
 
 
 class FrameSource(Protocol):
-    """Frames that are read when asked for, so that a finished one need not be opened again."""
+    """Frames that are read when asked for, so that a finished one need not be opened again.
+
+    >>> import numpy as np
+    >>> def load() -> Frame:
+    ...     return Frame(np.zeros((48, 64, 3), np.uint8), name="a")
+    >>> source: FrameSource = LazyFrames({"a": load})
+    >>> source.names, source["a"].name
+    (['a'], 'a')
+    """
 
     @property
     def names(self) -> Sequence[str]: ...

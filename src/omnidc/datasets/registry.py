@@ -88,7 +88,19 @@ def _check_type(option: str, value: Any, annotation: str) -> None:
 
 
 def open_dataset(name: str, root: Path, **options: Any) -> Frames:
-    """Open the dataset `name` in the folder `root`. Options are those of the reader (see its module)."""
+    """Open the dataset `name` in the folder `root`. Options are those of the reader (see its module).
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:  # pairs of files of the same name
+    ...     for name in ("image", "depth"):
+    ...         Path(folder, name).mkdir()
+    ...     Image.new("RGB", (64, 48)).save(Path(folder, "image", "a.png"))
+    ...     np.save(Path(folder, "depth", "a.npy"), np.full((48, 64), 2.0, np.float32))
+    ...     float(open_dataset("pairs", Path(folder))[0].depth.max())
+    2.0
+    """
     if name not in DATASETS:
         raise ConfigError(f"There is no dataset {name!r}: choose one of {', '.join(DATASETS)}.")
     dataset = DATASETS[name]

@@ -101,7 +101,15 @@ def complete(
     runtime: Runtime = "auto",
     **options: Any,
 ) -> Any:
-    """Load a model (once per process) and complete one view; options as for `DepthCompleter.complete`."""
+    """Load a model (once per process) and complete one view; options as for `DepthCompleter.complete`.
+
+    >>> from pathlib import Path
+    >>> import omnidc
+    >>> room = Path(omnidc.__file__).parent / "examples"  # the bundled example
+    >>> result = omnidc.complete(room / "room.jpg", room / "room_sparse.npz", model="interpolate")
+    >>> result
+    Completion(320x240, depth 1.38 / 2.88 / 4.88 (min / median / max), 500 points)
+    """
     key = (str(model), device, runtime)
     if key not in _LOADED:
         _LOADED[key] = load(model, device, runtime)

@@ -90,7 +90,18 @@ def examine(
     speed: float | None = None,  # of the camera along its axis, unit of the depth per second
     checks: Collection[str] = CHECKS,
 ) -> Examination:
-    """Check unit, camera, orientation, calibration and single points. Deterministic."""
+    """Check unit, camera, orientation, calibration and single points. Deterministic.
+
+    >>> from pathlib import Path
+    >>> import omnidc
+    >>> room = Path(omnidc.__file__).parent / "examples"  # the bundled example
+    >>> from omnidc.pipeline import make_frame
+    >>> frame = make_frame(room / "room.jpg", room / "room_sparse.npz", (247.9, 247.9, 159.5, 119.5))
+    >>> [finding.check for finding in examine(frame.image, frame.sparse, frame.intrinsics).suspicions]
+    []
+    >>> [finding.check for finding in examine(frame.image, 1000 * frame.sparse, checks=["unit"]).suspicions]
+    ['unit']
+    """
     if image.shape[:2] != sparse.shape:
         raise InputError(
             f"The sparse depth is {sparse.shape[1]}x{sparse.shape[0]} but the image is "
@@ -135,7 +146,17 @@ def diagnose(
     speed: float | None = None,
     progress: Callable[[], None] = lambda: None,  # called after each fold
 ) -> Diagnosis:
-    """Examine a frame and, with a completer, measure its errors on hidden measurements."""
+    """Examine a frame and, with a completer, measure its errors on hidden measurements.
+
+    >>> from pathlib import Path
+    >>> import omnidc
+    >>> room = Path(omnidc.__file__).parent / "examples"  # the bundled example
+    >>> from omnidc.pipeline import make_frame
+    >>> frame = make_frame(room / "room.jpg", room / "room_sparse.npz", (247.9, 247.9, 159.5, 119.5))
+    >>> diagnosis = diagnose(frame, omnidc.load("interpolate"), folds=1)
+    >>> len(diagnosis.errors.points) > 10
+    True
+    """
     if frame.sparse is None:
         raise InputError(f"Frame {frame.name!r} has no measurements to diagnose.")
     sparse = frame.sparse

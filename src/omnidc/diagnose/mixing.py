@@ -98,6 +98,17 @@ def best(completion: Completion, points: HiddenPoints) -> Completion:
     """Return the completion with the mixed depth and the recalibrated uncertainty.
 
     Pixels between the points take the weight of their gap size; a measured pixel has gap 0.
+
+    >>> from pathlib import Path
+    >>> import omnidc
+    >>> room = Path(omnidc.__file__).parent / "examples"  # the bundled example
+    >>> from omnidc.pipeline import make_frame
+    >>> frame = make_frame(room / "room.jpg", room / "room_sparse.npz", (247.9, 247.9, 159.5, 119.5))
+    >>> from omnidc.diagnose import diagnose
+    >>> completer = omnidc.load("interpolate")
+    >>> points = diagnose(frame, completer, folds=1).errors.points
+    >>> best(completer.complete(frame), points).depth.shape
+    (240, 320)
     """
     from omnidc.evaluation.baselines.interpolation import linear
 

@@ -21,7 +21,17 @@ MAX_ROWS = 5  # of a table, so that the report stays one page
 
 
 def as_text(diagnosis: Diagnosis) -> str:
-    """Return the report, at most a page, to read or to paste into a bug report."""
+    """Return the report, at most a page, to read or to paste into a bug report.
+
+    >>> from pathlib import Path
+    >>> import omnidc
+    >>> room = Path(omnidc.__file__).parent / "examples"  # the bundled example
+    >>> from omnidc.pipeline import make_frame
+    >>> frame = make_frame(room / "room.jpg", room / "room_sparse.npz", (247.9, 247.9, 159.5, 119.5))
+    >>> from omnidc.diagnose import diagnose
+    >>> as_text(diagnose(frame, None)).splitlines()[1][2:21]
+    '320x240, 500 points'
+    """
     from omnidc import __version__
 
     unit = diagnosis.unit.label

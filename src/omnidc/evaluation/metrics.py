@@ -114,6 +114,10 @@ def depth_metrics(
     """Return RMSE, MAE, REL, iRMSE, iMAE, δ scores, RMSE / median(gt_depth), and the share of unusable predictions.
 
     The inverse scores are per unit of depth (1/m, not 1/km), and a prediction ≤ 1e-4 has inverse 0 as in the release.
+
+    >>> scores = depth_metrics(np.full((2, 2), 2.2), np.array([[2.0, 2.0], [2.0, 0.0]]))  # 0 = unknown
+    >>> round(scores["rel"], 3), round(scores["rmse"], 3)
+    (0.1, 0.2)
     """
     tiny = 1e-8 if released else 0.0
     known = known_pixels(gt_depth, mask)

@@ -143,6 +143,15 @@ def evaluate(
     folder: where scores go as they are made (and pictures of them, if wanted); with `resume`, those already there are
     kept, unless the checkpoint behind them (or `released`) has changed.
     released: metrics as in the released evaluation, see `omnidc.evaluation.metrics`.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:  # one photograph of the protocol "real"
+    ...     image, depth = np.zeros((48, 64, 3), np.uint8), np.full((48, 64), 2.0, np.float32)
+    ...     np.savez(f"{folder}/nyu_x.npz", rgb=image, depth=depth)
+    ...     results = evaluate("real", folder, ["nearest", "linear"], patterns=["random-0.7%"], progress=False)
+    >>> [(row.method, row.pattern) for row in results.rows]
+    [('nearest', 'random-0.7%'), ('linear', 'random-0.7%')]
     """
     table = find_protocol(protocol) if isinstance(protocol, str) else protocol
     wanted = _check_patterns(table, patterns)

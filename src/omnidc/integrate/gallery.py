@@ -41,8 +41,8 @@ def stepped_surface(
     """Make a slanted wavy plane with discs in front of it; noisy gradients, random confidences, points anywhere.
 
     "random" weights are sigmoid(3 N(0, 1)), at least 1e-3: three orders of magnitude from one edge to the next. "edges"
-    are 1e-3 where the surface steps and 1 / levels elsewhere, as a network learns them: regions with strong
-    edges inside and weak edges between them.
+    are 1e-3 where the surface steps and 1 / levels elsewhere, as a network learns them: regions with strong edges
+    inside and weak edges between them.
     """
     generator = torch.Generator().manual_seed(seed)
 

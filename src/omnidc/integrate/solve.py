@@ -24,7 +24,14 @@ class ConvergenceWarning(UserWarning):
 
 @dataclass(frozen=True)
 class SolveInfo:
-    """How a solve went; one entry per image of the batch."""
+    """How a solve went; one entry per image of the batch.
+
+    >>> from omnidc.integrate import integrate
+    >>> zero = torch.zeros(1, 1, 8, 8)
+    >>> _, info = integrate([torch.zeros(1, 2, 8, 8)], zero, zero)  # nothing is measured
+    >>> bool(info.is_constrained), bool(info.converged)
+    (False, True)
+    """
 
     iterations: Tensor  # [B] int64
     residuals: Tensor  # [K + 1, B], ‖r_k‖ / ‖b‖ after k iterations; constant from an image's own end on
@@ -88,6 +95,13 @@ def solve(
     Images without a measurement of weight have a singular A; for them the solution of zero mean is returned and
     `info.is_constrained` is False. `M` reuses a preconditioner made before for the same system; `callback(k, x)` is
     called with every iterate.
+
+    >>> from omnidc.integrate import System
+    >>> edges = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 4)  # weights of the x- and of the y-edges
+    >>> system = System(torch.ones(1, 1, 3, 4), [edges])  # each pixel measured with weight 1
+    >>> x, info = solve(system, torch.ones(1, 1, 3, 4))
+    >>> bool(info.converged.all()), round(float(x.mean()), 3)
+    (True, 1.0)
     """
     batch = b.shape[0]
     if iterations is not None:

@@ -316,7 +316,7 @@ class CompactNetwork(DepthNetwork):
         cells: Cells,  # of 2 × 2 pixels
         guess: Prefill,
     ) -> tuple[Tensor, SolveInfo]:
-        """Solve with the measurements of each cell: their mean, extrapolated to its center, and sum of weights."""
+        """Solve with the measurements of each cell: their mean, extrapolated to its center, and the sum of weights."""
         level = self.config.cell // 2 - 1
         cells = cells if level == 0 else cells.coarser()
         zero = torch.zeros_like(cells.weight)

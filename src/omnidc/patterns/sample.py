@@ -25,6 +25,12 @@ class SparseSample:
 
     outlier_mask: measurements that the sensor got wrong (outlier, bleeding, ghost, glass), by the rule of `is_outlier`:
     a wrong one within a tenth of the true depth is none.
+
+    >>> from omnidc.patterns import parse
+    >>> depth, image = np.full((48, 64), 3.0, np.float32), np.zeros((48, 64, 3), np.uint8)
+    >>> sample = parse("lidar-8")(depth, image, np.random.default_rng(0))
+    >>> sample.sparse.shape, int(sample.outlier_mask.sum())
+    ((48, 64), 0)
     """
 
     sparse: NDArray[np.float32]  # [H, W], 0 = no measurement

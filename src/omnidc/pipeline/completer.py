@@ -20,7 +20,20 @@ from omnidc.pipeline.runner import run
 
 
 class DepthCompleter(BaseCompleter):
-    """Completes depth with one network. Make it once (`omnidc.load`), call `complete` as often as you like."""
+    """Completes depth with one network. Make it once (`omnidc.load`), call `complete` as often as you like.
+
+    >>> import numpy as np
+    >>> import omnidc
+    >>> image, sparse = np.zeros((48, 64, 3), np.uint8), np.zeros((48, 64), np.float32)
+    >>> sparse[::12, ::12] = 2.0
+    >>> completer = omnidc.load("interpolate")  # a DepthCompleter, since this model runs with torch
+    >>> first, second = completer.complete([image, image], [sparse, 2 * sparse])
+    >>> round(float(second.depth[5, 5] / first.depth[5, 5]), 3)
+    2.0
+    >>> from omnidc.pipeline import make_frame
+    >>> completer.complete_frames([make_frame(image, sparse)])[0] == completer.complete(image, sparse)
+    True
+    """
 
     def __init__(self, network: DepthNetwork, name: str = "") -> None:
         self.network = network.eval()

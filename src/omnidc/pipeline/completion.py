@@ -73,6 +73,22 @@ class Completion:
     returns: points of the sensor, as in `Frame`.
     warnings: what the user should know, each a sentence.
     details: how it was computed.
+
+    >>> import tempfile
+    >>> import omnidc
+    >>> image, sparse = np.zeros((48, 64, 3), np.uint8), np.zeros((48, 64), np.float32)
+    >>> sparse[::12, ::12] = 2.0
+    >>> result = omnidc.load("interpolate").complete(image, sparse, intrinsics=(60, 60, 31.5, 23.5))
+    >>> result.relative, result.metadata()["unit"], result.preview().ndim
+    (False, "input's unit", 3)
+    >>> bool(np.nanmax(np.abs(result.residual)) < 1e-3)
+    True
+    >>> points, colors = result.points()
+    >>> points.shape, colors.shape, tuple(result.to_torch().shape)
+    ((3072, 3), (3072, 3), (1, 1, 48, 64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(f"{folder}/depth.png").name, result.save_maps(f"{folder}/maps.npz").name
+    ('depth.png', 'maps.npz')
     """
 
     depth: FloatMap

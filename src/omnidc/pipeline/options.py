@@ -47,6 +47,11 @@ class CompleteOptions:
         exports. "far": `clip_depth`, or the largest depth of the others. "keep": the network's depth.
     max_uncertainty: pixels with a Laplace scale above this fraction of their depth are dropped: 0 in depth maps, absent
         from clouds and exports.
+
+    >>> from omnidc.pipeline import CompleteOptions
+    >>> options = CompleteOptions(keep_input="hard", clip_depth=80.0)
+    >>> options.sky
+    'mask'
     """
 
     keep_input: KeepInput = field(

@@ -28,7 +28,20 @@ HEADROOM = 2.0  # largest depth of a run over that of its first frame that its P
 
 
 class Sink(Protocol):
-    """Takes the results of a run, one by one."""
+    """Takes the results of a run, one by one.
+
+    >>> class Medians:  # a sink of one's own
+    ...     def __init__(self):
+    ...         self.found = {}
+    ...     def missing(self, names):
+    ...         return [name for name in names if name not in self.found]
+    ...     def write(self, frame, completion):
+    ...         self.found[frame.name] = float(np.median(completion.depth))
+    ...     def close(self):
+    ...         pass
+    >>> Medians().missing(["a", "b"])
+    ['a', 'b']
+    """
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """Return which of these frames are still to be completed."""
@@ -62,6 +75,11 @@ class FolderSink:
     """Writes files named after each frame, and metadata.json after every frame.
 
     With `resume` a finished frame is left alone, provided that model and options are those of the earlier run.
+
+    >>> from omnidc.pipeline.options import WriteOptions
+    >>> sink = FolderSink(Path("out"), WriteOptions(("npy", "preview")), model="compact")
+    >>> [path.as_posix() for path in sink.paths("left/0001")]
+    ['out/left/0001.npy', 'out/left/0001_preview.jpg']
     """
 
     def __init__(

@@ -59,6 +59,17 @@ def complete_source(
 
     A frame that cannot be read, completed or stored in its format is noted, and the run goes on. A file that cannot be
     written ends it, since the disk is full or the folder closed for all of them.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import omnidc
+    >>> from omnidc.pipeline import FolderSink
+    >>> frame = Frame(np.zeros((48, 64, 3), np.uint8), sparse=np.full((48, 64), 2.0, np.float32), name="a")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sink = FolderSink(Path(folder))
+    ...     report = complete_source(LazyFrames({"a": lambda: frame}), sink, omnidc.load("interpolate"))
+    >>> report.done, report.failed
+    (['a'], {})
     """
     options, listener = options or CompleteOptions(), listener or RunListener()
     todo = sink.missing(source.names)
