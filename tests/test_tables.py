@@ -29,7 +29,7 @@ TYPED_TABLES = {
     "| option | default | meaning |": "defaults",
     "| option | |": "a limit",
     "| file | contents |": "names of scores",
-    "| loss | equation | paper | compact |": "settings, tested below",
+    "| loss | equation | paper | compact |": "settings, tested in tests/training/test_docs.py",
     "| | |": "the model card: number of parameters, how the weights were trained",
 }
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "src/omnidc/weights/README.md"]
@@ -68,21 +68,3 @@ def test_scenes_page_has_the_shares_of_the_mix() -> None:
 
     shown = re.findall(r"^\| (\w+) \| (\d+) % \|", (ROOT / "docs/scenes.md").read_text(encoding="utf-8"), flags=re.M)
     assert {world: int(share) for world, share in shown} == {world: round(100 * share) for world, share in MIX.items()}
-
-
-def test_training_page_has_the_weights_of_the_presets() -> None:
-    pytest.importorskip("pydantic")
-    from omnidc.training.config import read_preset
-
-    text = (ROOT / "docs/training.md").read_text(encoding="utf-8")
-    text = text[text.index("| loss | equation | paper | compact |") :].split("\n\n")[0]
-    shown: dict[str, dict[str, float]] = {"paper": {}, "compact": {}}
-    for line in text.splitlines()[2:]:
-        names, _, *weights = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
-        for preset, cell in zip(shown, weights, strict=True):
-            values = re.findall(r"[\d.]+", cell) or ["0"] * len(re.findall(r"`\w+`", names))
-            shown[preset].update(zip(re.findall(r"`(\w+)`", names), map(float, values), strict=True))
-    for preset, found in shown.items():
-        weights = read_preset(preset)["loss"]["weights"]
-        assert found == {name: weights.get(name, 0.0) for name in found}, preset
-        assert all(name in found for name, weight in weights.items() if weight), preset
