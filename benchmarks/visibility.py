@@ -25,14 +25,14 @@ import torch
 
 import omnidc
 from cells import emit
-from nvs import load_views
+from nvs_scenes import load_views
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import transform
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.sensors.rgbd import open_recording
 from omnidc.sensors.visibility import near_observed_surface
 from omnidc.splatting.view import SplatView
-from simulated_sfm import Matching, SparseModel, simulate
+from simulated_sfm import Matching, SimulatedModel, simulate
 
 MATCHING = Matching(chance=0.4, max_angle=20.0, max_ratio=1.6, pixel_noise=0.1)
 WRONG = 0.1  # relative error of depth
@@ -41,7 +41,7 @@ Map = npt.NDArray[np.float32]
 RULES = ("matched only", "all points", "not behind nearer points", "and near the observed surface (default)", "oracle")
 
 
-def sparse_depth(rule: str, points: npt.NDArray[np.float64], view: SplatView, model: SparseModel, index: int) -> Map:
+def sparse_depth(rule: str, points: npt.NDArray[np.float64], view: SplatView, model: SimulatedModel, index: int) -> Map:
     """The sparse depth of a view by one rule. `points` are in its camera frame."""
     matched, visible = model.is_observed[:, index], model.is_visible[:, index]
     K, shape = view.camera.intrinsics, view.image.shape[:2]
