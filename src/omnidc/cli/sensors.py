@@ -351,6 +351,9 @@ def _run(
         _check_poses(source, exports)
     if posed or wrap is not None:
         write = write.adding("npy")  # the exports read the results back
+    if posed and options.sky != "mask":
+        write = write.adding("confidence")  # knows the sky
+        typer.echo(f"note: --sky {options.sky} is for the depth maps; exports, clouds and meshes leave the sky out")
     sink: FolderSink | ExportSink = FolderSink(
         output,
         write,

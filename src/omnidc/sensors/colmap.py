@@ -100,8 +100,8 @@ class ColmapModel:
         total = len(self.reconstruction.points3D)
         if total == 0:
             raise InputError(
-                "The COLMAP model holds no 3D points; run COLMAP's point_triangulator, "
-                "or start from photos with --run-sfm."
+                "The COLMAP model holds no 3D points; triangulate them from its poses with "
+                "`omnidc colmap NEW IMAGES --run-sfm --poses MODEL`, or with COLMAP's point_triangulator."
             )
         if not chosen:
             raise InputError(
@@ -218,7 +218,8 @@ def find_model(path: Path) -> Path:
             return folder
     raise FileError(
         f"There is no COLMAP model in {path}: cameras.bin (or .txt) is missing; "
-        "give the folder that holds cameras, images and points3D, or start from photos with --run-sfm."
+        "give the folder that holds cameras, images and points3D, or make a model from photographs with "
+        "`omnidc colmap NEW IMAGES --run-sfm`."
     )
 
 
