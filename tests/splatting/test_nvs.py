@@ -127,6 +127,68 @@ def test_undistorted_depth_follows_the_lens(scenes: ModuleType) -> None:
     assert found[10, 30] == np.floor(400 * radial * x[0] + 200) + 1
 
 
+def write_eth3d(folder: Path, count: int = 16) -> dict[str, np.ndarray]:
+    """The test world in the layout of ETH3D; return the raw depth by name. Unknown depth is infinite."""
+    model, _ = write_project(folder, count)
+    model.rename(folder / "dslr_calibration_jpg")
+    model = folder / "dslr_calibration_jpg"
+    (folder / "images").rename(folder / "photographs")
+    (folder / "images").mkdir()
+    (folder / "photographs").rename(folder / "images" / "dslr_images")
+    text = (model / "images.txt").read_text()
+    (model / "images.txt").write_text(text.replace("view", "dslr_images/view"))
+    truth = folder / "ground_truth_depth" / "dslr_images"
+    truth.mkdir(parents=True)
+    maps = {}
+    for view in views(count):
+        assert view.gt_depth is not None
+        depth = np.where(view.gt_depth > 0, view.gt_depth, np.inf).astype("<f4")
+        depth[0, 0] = np.inf
+        depth.tofile(truth / f"{view.name}.png")
+        maps[f"dslr_images/{view.name}"] = depth
+    return maps
+
+
+def test_eth3d_holds_out_a_random_eighth_with_laser_truth(scenes: ModuleType, tmp_path: Path) -> None:
+    maps = write_eth3d(tmp_path)
+    splits = []
+    for seed in range(4):
+        scene = scenes.load_scene(tmp_path, "eth3d", None, seed)
+        assert len(scene.test) == 2
+        assert len(scene.train) == len(scene.model.sparse) == 14
+        splits.append(tuple(view.name for view in scene.test))
+    assert len(set(splits)) > 1
+    assert splits[1] == tuple(view.name for view in scenes.load_scene(tmp_path, "eth3d", None, 1).test)
+    assert scene.meters == pytest.approx(1.0, rel=0.02)
+    for view in scene.test:
+        assert view.gt_depth[0, 0] == 0
+        known = np.isfinite(maps[view.name])
+        assert ((view.gt_depth > 0) == known).mean() > 0.99
+        assert view.gt_depth[known] * scene.meters == pytest.approx(maps[view.name][known], rel=1e-4)
+
+
+def test_eth3d_has_the_papers_settings(nvs: ModuleType) -> None:
+    options = nvs.ETH3D_OPTIONS
+    assert (options.steps, options.sh_degree, options.depth_weight, options.depth_unit) == (30_000, 3, 0.2, 1.0)
+
+
+def test_run_eth3d_measures_depth_of_other_systems(nvs: ModuleType, tmp_path: Path) -> None:
+    maps = write_eth3d(tmp_path / "courtyard")
+    for name, depth in maps.items():
+        path = tmp_path / "zoe" / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.where(np.isfinite(depth), depth, 0))
+    results = tmp_path / "eth3d.jsonl"
+    command = ["run", str(tmp_path / "courtyard"), "--dataset", "eth3d", "--results", str(results), *FEW]
+    nvs.main([*command, "--size", "32", "--arms", "none", "--depth", f"zoe={tmp_path / 'zoe'}"])
+    none, zoe = nvs.read(results)
+    assert none["regime"] == "eth3d"
+    assert none["options"] == {"steps": "3", "size": "32", "gaussians": "300"}
+    assert zoe["arm"] == "zoe"
+    assert zoe["depth_rmse"] > 0
+    assert zoe["depth_rmse"] != none["depth_rmse"]
+
+
 def test_table_without_truth_has_no_depth_columns(tables: ModuleType) -> None:
     (one,) = tables.comparisons(runs([0.1, 0.2, 0.3]))
     assert one.header() == ["arm", "PSNR, dB", "SSIM", "PSNR − none"]
