@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,11 @@ import torch
 
 import omnidc
 from cells import emit
-from consistent_depth import NEIGHBORS, reproject
 from nvs_scenes import load_views
 from omnidc.datasets.shards import Shards
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import transform
-from omnidc.interop.fusion import neighbors
+from omnidc.interop.second_pass import DepthView, behind_depth, hidden_points
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.sensors.rgbd import open_recording
 from omnidc.sensors.visibility import near_observed_surface
@@ -46,9 +44,11 @@ Map = npt.NDArray[np.float32]
 DEFAULT = "and near the observed surface (default)"
 RULES = ("matched only", "all points", "not behind nearer points", DEFAULT)
 # A second pass completes every view by the default rule and drops unmatched points that lie behind this depth.
-OWN, NEIGHBORS_TOO = "second pass: and not behind the view's depth", "second pass: nor behind two neighbors' depth"
+OWN, NEIGHBORS_TOO = (
+    "second pass: and not behind the view's depth",
+    "second pass: nor behind two neighbors' depth (`--second-pass`)",
+)
 ORACLE = "oracle"
-VOTES = 2  # neighbors whose depth hides a point
 
 
 def sparse_depth(
@@ -77,31 +77,18 @@ def sparse_depth(
     )[0]
 
 
-def behind(points: npt.NDArray[np.float64], depth: Map, view: SplatView) -> npt.NDArray[np.bool_]:
-    """Which points in a view's camera frame lie more than 10 % behind its depth map, 0 = unknown; [P]."""
-    z = np.where(points[:, 2] > 1e-6, points[:, 2], 1.0)
-    column, row = np.floor((points @ view.camera.intrinsics.T)[:, :2].T / z + 0.5).astype(np.int64)
-    height, width = depth.shape
-    inside = (points[:, 2] > 1e-6) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    found = np.where(inside, depth[row.clip(0, height - 1), column.clip(0, width - 1)], 0)
-    return np.asarray((found > 0) & (z > (1 + WRONG) * found))
-
-
 def second_pass(
+    model: SimulatedModel,
     local: list[npt.NDArray[np.float64]],  # of each view: all points in its frame
     views: list[SplatView],
     depths: list[Map],  # completed by the default rule
 ) -> dict[str, list[npt.NDArray[np.bool_]]]:
     """Which points each view's own depth hides, and which this or its neighbors' depth does."""
-    done = [replace(view, depth=depth) for view, depth in zip(views, depths)]
-    cameras = [view.camera for view in views]
-    own = [behind(points, depth, view) for points, depth, view in zip(local, depths, views)]
-    both = []
-    for index, (points, view) in enumerate(zip(local, views)):
-        maps = [reproject(done[k], view) for k in neighbors(cameras, index, NEIGHBORS)]
-        votes = np.sum([behind(points, depth, view) for depth in maps], axis=0)
-        both.append(own[index] | (votes >= VOTES))
-    return {OWN: own, NEIGHBORS_TOO: both}
+    done = [DepthView(depth, view.camera.intrinsics, view.camera.pose) for view, depth in zip(views, depths)]
+    return {
+        OWN: [behind_depth(points, view.intrinsics, view.depth) for points, view in zip(local, done)],
+        NEIGHBORS_TOO: [hidden_points(model.cloud.points, done, index) for index in range(len(done))],
+    }
 
 
 def measure(folder: Path, completer: Any) -> dict[str, list[float]]:
@@ -138,7 +125,7 @@ def measure(folder: Path, completer: Any) -> dict[str, list[float]]:
             judge(rule, index, sparse, depth)
             if rule == DEFAULT and depth is not None:
                 first.append(depth)
-    for rule, hidden in second_pass(local, views, first).items() if first else ():
+    for rule, hidden in second_pass(model, local, views, first).items() if first else ():
         for index, view in enumerate(views):
             sparse = sparse_depth(DEFAULT, local[index], view, model, index, hidden[index])
             # Where nothing was dropped the first result stands.
