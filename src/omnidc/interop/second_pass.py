@@ -40,8 +40,9 @@ def behind_depth(points: Array, K: Array, depth: Map) -> npt.NDArray[np.bool_]:
     z = np.where(front, points[:, 2], 1.0)
     pixels = np.where(front[:, None], (points @ K.T)[:, :2] / z[:, None], -1.0)
     height, width = depth.shape
-    inside = ((pixels > -0.5) & (pixels < [width - 0.5, height - 0.5])).all(axis=1)
-    column, row = np.floor(np.where(inside[:, None], pixels, 0.0) + 0.5).astype(np.int64).T
+    u, v = pixels.T
+    inside = (u > -0.5) & (u < width - 0.5) & (v > -0.5) & (v < height - 0.5)
+    column, row = (np.floor(np.where(inside, x, 0.0) + 0.5).astype(np.int64) for x in (u, v))
     found = np.where(inside, depth[row, column], 0)
     return np.asarray((found > 0) & (z > (1 + TOLERANCE) * found))
 
@@ -53,7 +54,7 @@ def hidden_points(points: Array, views: Sequence[DepthView], index: int) -> npt.
     local, shape = transform(camera_from_world, points), (view.depth.shape[0], view.depth.shape[1])
     votes = np.zeros(len(points), dtype=np.int64)
     for other in (views[k] for k in neighbors(views, index, NEIGHBORS)):
-        cloud = unproject(other.depth.astype(np.float64), other.intrinsics)[other.depth > 0]
+        cloud = unproject(other.depth, other.intrinsics)[other.depth > 0].astype(np.float64)
         theirs = transform(camera_from_world @ other.pose, cloud)
         shown, _ = project_to_depth(theirs, view.intrinsics, shape, OCCLUSION_WINDOW)
         votes += behind_depth(local, view.intrinsics, shown)
