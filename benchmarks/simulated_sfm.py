@@ -38,11 +38,17 @@ class SparseModel:
 
     cloud: ColoredPoints
     sparse: list[npt.NDArray[np.float32]]  # [H, W] of each view, 0 = none
+
+
+@dataclass(frozen=True)
+class SimulatedModel(SparseModel):
+    """A model of which it is known what each view shows."""
+
     is_observed: npt.NDArray[np.bool_]  # [P, V], matched
     is_visible: npt.NDArray[np.bool_]  # [P, V], truth
 
 
-def simulate(views: list[SplatView], seed: int = 0, matching: Matching | None = None) -> SparseModel:
+def simulate(views: list[SplatView], seed: int = 0, matching: Matching | None = None) -> SimulatedModel:
     """Return the sparse model of training views with true depth."""
     matching = matching or Matching()
     rng = np.random.default_rng(seed)
@@ -81,7 +87,7 @@ def simulate(views: list[SplatView], seed: int = 0, matching: Matching | None = 
                 if depth > 0:
                     sparse[k][row, column] = depth
                 taken[k][max(0, row - 1) : row + 2, max(0, column - 1) : column + 2] = True
-    return SparseModel(
+    return SimulatedModel(
         ColoredPoints(np.array(points).reshape(-1, 3), np.array(colors, np.uint8).reshape(-1, 3)),
         sparse,
         np.array(observed).reshape(-1, len(views)),

@@ -5,10 +5,11 @@
 
 Rendered scenes have true depth, and SfM is simulated with short tracks: a view matches a point that it shows with a
 chance of 0.4, at most 20° and a factor of 1.6 in distance from where it was found; pixels have noise of 0.1 px, which
-is 0.6 px in a photograph of 1,000. For each rule: points of a view, the share whose depth is wrong by more than 10 %,
-and the share of the visible unmatched points that the rule takes. With --complete also the error of depth completed
-from these points by the shipped weights, over pixels within 7 of a visible point. The real scene is judged by its
-depth camera.
+is 0.6 px in a photograph of 1,000. For each kind of scene and each rule: points of a view, the share whose depth is
+wrong by more than 10 %, and the share of the visible unmatched points that the rule takes. With --complete also the
+error of depth completed from these points by the shipped weights, over pixels within 7 of a visible point, and two
+rules of a second pass: they drop what lies behind the depth that the default rule gave, and complete those views again.
+The real scene is judged by its depth camera.
 """
 
 from __future__ import annotations
@@ -25,74 +26,130 @@ import torch
 
 import omnidc
 from cells import emit
-from nvs import load_views
+from nvs_scenes import load_views
+from omnidc.datasets.shards import Shards
 from omnidc.geometry.rasterize import project_to_depth
 from omnidc.geometry.transforms import transform
+from omnidc.interop.second_pass import DepthView, behind_depth, hidden_points
 from omnidc.sensors.colmap import Filters, open_model
 from omnidc.sensors.rgbd import open_recording
 from omnidc.sensors.visibility import near_observed_surface
 from omnidc.splatting.view import SplatView
-from simulated_sfm import Matching, SparseModel, simulate
+from simulated_sfm import Matching, SimulatedModel, simulate
 
 MATCHING = Matching(chance=0.4, max_angle=20.0, max_ratio=1.6, pixel_noise=0.1)
 WRONG = 0.1  # relative error of depth
 Map = npt.NDArray[np.float32]
 
-RULES = ("matched only", "all points", "not behind nearer points", "and near the observed surface (default)", "oracle")
+DEFAULT = "and near the observed surface (default)"
+RULES = ("matched only", "all points", "not behind nearer points", DEFAULT)
+# A second pass completes every view by the default rule and drops unmatched points that lie behind this depth.
+OWN, NEIGHBORS_TOO = (
+    "second pass: and not behind the view's depth",
+    "second pass: nor behind two neighbors' depth (`--second-pass`)",
+)
+ORACLE = "oracle"
 
 
-def sparse_depth(rule: str, points: npt.NDArray[np.float64], view: SplatView, model: SparseModel, index: int) -> Map:
+def sparse_depth(
+    rule: str,
+    points: npt.NDArray[np.float64],
+    view: SplatView,
+    model: SimulatedModel,
+    index: int,
+    is_hidden: npt.NDArray[np.bool_] | None = None,  # [P], by a second pass
+) -> Map:
     """The sparse depth of a view by one rule. `points` are in its camera frame."""
     matched, visible = model.is_observed[:, index], model.is_visible[:, index]
     K, shape = view.camera.intrinsics, view.image.shape[:2]
     if rule == "matched only":
         chosen = matched
-    elif rule == "oracle":
+    elif rule == ORACLE:
         chosen = matched | visible
     else:
         chosen = np.ones(len(points), bool)
-    window = 0 if rule in ("all points", "oracle", "matched only") else None
-    off = ~near_observed_surface(points, K, matched) if rule.startswith("and near") else np.zeros(len(points), bool)
+    window = 0 if rule in ("all points", ORACLE, "matched only") else None
+    off = ~near_observed_surface(points, K, matched) if rule == DEFAULT else np.zeros(len(points), bool)
+    if is_hidden is not None:
+        off = off | (is_hidden & ~matched)
     return project_to_depth(
         points[chosen], K, shape, window, known_visible=matched[chosen], occluders_only=off[chosen]
     )[0]
 
 
-def rendered(folders: list[Path], complete: bool, path: Path | None) -> None:
-    completer: Any = omnidc.load() if complete else None
-    means: dict[str, list[list[float]]] = defaultdict(list)
-    for folder in folders:
-        views, _ = load_views(folder)
-        model = simulate(views, matching=MATCHING)
-        totals: dict[str, list[list[float]]] = defaultdict(list)
+def second_pass(
+    model: SimulatedModel,
+    local: list[npt.NDArray[np.float64]],  # of each view: all points in its frame
+    views: list[SplatView],
+    depths: list[Map],  # completed by the default rule
+) -> dict[str, list[npt.NDArray[np.bool_]]]:
+    """Which points each view's own depth hides, and which this or its neighbors' depth does."""
+    done = [DepthView(depth, view.camera.intrinsics, view.camera.pose) for view, depth in zip(views, depths)]
+    return {
+        OWN: [behind_depth(points, view.intrinsics, view.depth) for points, view in zip(local, done)],
+        NEIGHBORS_TOO: [hidden_points(model.cloud.points, done, index) for index in range(len(done))],
+    }
+
+
+def measure(folder: Path, completer: Any) -> dict[str, list[float]]:
+    """Mean over the views of one scene of each rule's numbers."""
+    views, _ = load_views(folder)
+    model = simulate(views, matching=MATCHING)
+    local = [transform(view.camera.view, model.cloud.points) for view in views]
+    totals: dict[str, list[list[float]]] = defaultdict(list)
+    first: list[Map] = []
+
+    def complete(view: SplatView, sparse: Map) -> Map:
+        return np.asarray(completer.complete(view.image, sparse, view.camera.intrinsics).depth)
+
+    def judge(rule: str, index: int, sparse: Map, depth: Map | None) -> None:
+        view, points = views[index], local[index]
+        truth = view.gt_depth
+        assert truth is not None
+        oracle = sparse_depth(ORACLE, points, view, model, index) > 0
+        matched = sparse_depth("matched only", points, view, model, index) > 0
+        used = sparse > 0
+        wrong = used & (np.abs(sparse - truth) > WRONG * truth)
+        found = (used & oracle & ~matched & ~wrong).sum() / max(1, (oracle & ~matched).sum())
+        row = [float(used.sum()), float(wrong.sum() / max(1, used.sum())), float(found)]
+        if depth is not None:
+            judged = (cv2.dilate(oracle.astype(np.uint8), np.ones((15, 15), np.uint8)) > 0) & (truth > 0)
+            error = np.abs(depth - truth)[judged] / truth[judged]
+            row += [float(error.mean()), float(np.median(error))]
+        totals[rule].append(row)
+
+    for rule in (*RULES, ORACLE):
         for index, view in enumerate(views):
-            truth = view.gt_depth
-            assert truth is not None
-            points = transform(view.camera.view, model.cloud.points)
-            oracle = sparse_depth("oracle", points, view, model, index) > 0
-            matched = sparse_depth("matched only", points, view, model, index) > 0
-            near = cv2.dilate(oracle.astype(np.uint8), np.ones((15, 15), np.uint8)) > 0
-            judged = near & (truth > 0)
-            for rule in RULES:
-                sparse = sparse_depth(rule, points, view, model, index)
-                used = sparse > 0
-                wrong = used & (np.abs(sparse - truth) > WRONG * truth)
-                found = (used & oracle & ~matched & ~wrong).sum() / max(1, (oracle & ~matched).sum())
-                row = [float(used.sum()), float(wrong.sum() / max(1, used.sum())), float(found)]
-                if complete:
-                    depth = completer.complete(view.image, sparse, view.camera.intrinsics).depth
-                    error = np.abs(depth - truth)[judged] / truth[judged]
-                    row += [float(error.mean()), float(np.median(error))]
-                totals[rule].append(row)
-        for rule in RULES:
-            means[rule].append(list(np.mean(totals[rule], axis=0)))
-        print(f"{folder}: {len(views)} views, {len(model.cloud)} points", flush=True)
+            sparse = sparse_depth(rule, local[index], view, model, index)
+            depth = None if completer is None else complete(view, sparse)
+            judge(rule, index, sparse, depth)
+            if rule == DEFAULT and depth is not None:
+                first.append(depth)
+    for rule, hidden in second_pass(model, local, views, first).items() if first else ():
+        for index, view in enumerate(views):
+            sparse = sparse_depth(DEFAULT, local[index], view, model, index, hidden[index])
+            # Where nothing was dropped the first result stands.
+            same = np.array_equal(sparse > 0, sparse_depth(DEFAULT, local[index], view, model, index) > 0)
+            judge(rule, index, sparse, first[index] if same else complete(view, sparse))
+    print(f"{folder}: {len(views)} views, {len(model.cloud)} points", flush=True)
+    return {rule: list(np.mean(rows, axis=0)) for rule, rows in totals.items()}
+
+
+def rendered(folders: list[Path], complete: bool, path: Path | None) -> None:
+    """One group of rows for each kind of scene: its world."""
+    completer: Any = omnidc.load() if complete else None
+    kinds: dict[str, list[dict[str, list[float]]]] = defaultdict(list)
+    for folder in folders:
+        world = Shards(folder).meta(0)["world"]
+        kinds[world if world == "street" else "interior"].append(measure(folder, completer))
     titles = ["points", "wrong by > 10 %", "of the visible"] + (["REL", "median"] if complete else [])
     table = []
-    for rule in RULES:
-        row = np.mean(means[rule], axis=0)
-        table.append([rule, f"{row[0]:.0f}", f"{row[1]:.1%}", f"{row[2]:.0%}", *(f"{value:.4f}" for value in row[3:])])
-    emit(["rule", *titles], table, path)
+    for kind, scenes in sorted(kinds.items(), reverse=True):
+        for rule in (*RULES, *((OWN, NEIGHBORS_TOO) if complete else ()), ORACLE):
+            row = np.mean([scene[rule] for scene in scenes], axis=0)
+            cells = [f"{row[0]:.0f}", f"{row[1]:.1%}", f"{row[2]:.0%}", *(f"{value:.4f}" for value in row[3:])]
+            table.append([f"{kind} ({len(scenes)})", rule, *cells])
+    emit(["scenes", "rule", *titles], table, path)
 
 
 def real(folder: Path, path: Path | None) -> None:

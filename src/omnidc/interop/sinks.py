@@ -54,7 +54,7 @@ def _export(
     results: list[StoredFrame],
 ) -> None:
     views = posed_views(results)
-    dense = None if name == "colmap" else _dense_points(views)
+    dense = _dense_points(views, announce)
     if model is None or name == "nerfstudio":
         clouds = [] if model is None else [model.colored_points()]
         clouds += [] if dense is None else [(dense.points, dense.colors)]
@@ -71,12 +71,19 @@ def _export(
         announce(f"  {line}")
 
 
-def _dense_points(views: list[PosedView]) -> DensePoints | None:
-    """Return a thinned cloud of the results; None where fewer than three views can agree, or none does."""
+def _dense_points(views: list[PosedView], announce: Callable[[str], None]) -> DensePoints | None:
+    """Return a thinned cloud of the results; None, which is announced, where less than three views agree."""
+    from tqdm import tqdm
+
     if len(views) < 3:
+        announce(f"note: no points of the depth are added to the model: that takes three views, not {len(views)}")
         return None
-    cloud, seen = dense_cloud(views)
-    return DensePoints(cloud.points, cloud.colors, seen, [view.source for view in views]) if len(seen) else None
+    with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
+        cloud, seen = dense_cloud(views, progress=lambda name: _advance(bar))
+    if not len(seen):
+        announce("note: no points of the depth are added to the model: no three views agree on one")
+        return None
+    return DensePoints(cloud.points, cloud.colors, seen, [view.source for view in views])
 
 
 def fusion_sink(

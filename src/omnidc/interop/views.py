@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.frame import Unit
 from omnidc.io.files import atomic_path
+from omnidc.pipeline.completion import is_sky
 from omnidc.pipeline.sinks import StoredFrame
 
 
@@ -33,13 +35,13 @@ class PosedView:
 
 
 def posed_views(results: Iterable[StoredFrame]) -> list[PosedView]:
-    """Return the results with a camera and a pose."""
+    """Return the results with a camera and a pose. Where the results know the sky, it has no depth (0)."""
     return [
         PosedView(
             stored.name,
             stored.source,
             stored.image,
-            stored.depth,
+            stored.depth if stored.sky is None else partial(_depth_without_sky, stored),
             stored.intrinsics,
             stored.pose,
             stored.size,
@@ -49,6 +51,14 @@ def posed_views(results: Iterable[StoredFrame]) -> list[PosedView]:
         for stored in results
         if stored.pose is not None and stored.intrinsics is not None
     ]
+
+
+def _depth_without_sky(stored: StoredFrame) -> npt.NDArray[np.float32]:
+    """Depth [H, W] with 0 in the sky, whatever the option `sky` put there: other tools would take it for a surface."""
+    assert stored.sky is not None
+    depth = stored.depth()
+    measured = np.full_like(depth, np.nan) if stored.input_confidence is None else stored.input_confidence()
+    return np.where(is_sky(stored.sky(), measured), np.float32(0), depth)
 
 
 def place_image(view: PosedView, folder: Path) -> None:

@@ -69,6 +69,7 @@ class StoredFrame:
     timestamp: float | None = None  # seconds
     uncertainty: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W] > 0
     sky: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W], probability
+    input_confidence: Callable[[], npt.NDArray[np.float32]] | None = None  # [H, W], NaN = not measured
 
 
 class FolderSink:
@@ -221,7 +222,8 @@ class FolderSink:
         kept: dict[str, Any] = {}
         if maps.is_file():
             with np.load(maps) as archive:
-                kept = {key: partial(_load, maps, key) for key in ("uncertainty", "sky") if key in archive.files}
+                keys = [key for key in ("uncertainty", "sky", "input_confidence") if key in archive.files]
+            kept = {key: partial(_load, maps, key) for key in keys}
         camera, pose = record.get("intrinsics"), record.get("pose")
         return StoredFrame(
             name=name,

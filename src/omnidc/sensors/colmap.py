@@ -86,6 +86,8 @@ class ColmapModel:
     points: Array = field(init=False)  # [N, 3], world
     point_ids: npt.NDArray[np.int64] = field(init=False)  # [N], sorted
     notes: list[str] = field(default_factory=list)
+    # By image name: points [N] that depth has shown to be hidden there (`omnidc.interop.second_pass`).
+    hidden: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     _maps: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,8 +102,8 @@ class ColmapModel:
         total = len(self.reconstruction.points3D)
         if total == 0:
             raise InputError(
-                "The COLMAP model holds no 3D points; run COLMAP's point_triangulator, "
-                "or start from photos with --run-sfm."
+                "The COLMAP model holds no 3D points; triangulate them from its poses with "
+                "`omnidc colmap NEW IMAGES --run-sfm --poses MODEL`, or with COLMAP's point_triangulator."
             )
         if not chosen:
             raise InputError(
@@ -165,13 +167,16 @@ class ColmapModel:
         seen = np.isin(self.point_ids, seen_ids)
         chosen = seen if self.filters.observed_only else np.ones(len(seen), dtype=bool)
         points = self.points[chosen] @ camera_from_world[:3, :3].T + camera_from_world[:3, 3]
+        is_hidden = ~near_observed_surface(points, K, seen[chosen])
+        if name in self.hidden:
+            is_hidden |= self.hidden[name][chosen] & ~seen[chosen]
         sparse, count = project_to_depth(
             points,
             K,
             picture.shape[:2],
             occlusion_window=self.filters.occlusion_window,
             known_visible=seen[chosen],
-            occluders_only=~near_observed_surface(points, K, seen[chosen]),
+            occluders_only=is_hidden,
         )
         frame = Frame(
             picture,
@@ -218,7 +223,8 @@ def find_model(path: Path) -> Path:
             return folder
     raise FileError(
         f"There is no COLMAP model in {path}: cameras.bin (or .txt) is missing; "
-        "give the folder that holds cameras, images and points3D, or start from photos with --run-sfm."
+        "give the folder that holds cameras, images and points3D, or make a model from photographs with "
+        "`omnidc colmap NEW IMAGES --run-sfm`."
     )
 
 

@@ -59,15 +59,15 @@ def run_sfm(
     pycolmap = import_pycolmap()
     options = options or SfmOptions()
     best = workspace / "sparse" / "0"
-    if (best / "cameras.bin").is_file():
-        _check_settings(workspace / SETTINGS, options)
-        count = pycolmap.Reconstruction(str(best)).num_reg_images()
-        progress(f"using the model of an earlier run in {best}, with {count} photographs placed")
-        return best
     if not images.is_dir():
         raise FileError(f"There is no folder of images at {images}; check the path.")
     found = sorted(path.relative_to(images).as_posix() for path in images.rglob("*") if path.suffix.lower() in SUFFIXES)
     chosen = list(names) if names is not None else found
+    if (best / "cameras.bin").is_file():
+        _check_settings(workspace / SETTINGS, options)
+        count = pycolmap.Reconstruction(str(best)).num_reg_images()
+        progress(f"using the model of an earlier run in {best}: placed {count} of {len(chosen)} photographs")
+        return best
     if len(chosen) < MIN_PHOTOS:
         raise InputError(f"Structure from motion needs at least two photos, but {images} holds {len(chosen)}.")
     known = None if options.poses is None else _known_views(options.poses, images, chosen)

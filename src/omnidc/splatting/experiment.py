@@ -47,6 +47,11 @@ def split_views(names: Sequence[str], holdout: int, count: int | None) -> tuple[
         if count < len(train):
             train = [train[round(p)] for p in np.linspace(0, len(train) - 1, count)]
     if len(train) < MIN_VIEWS:
+        if not test:
+            raise InputError(
+                f"Training a splat needs at least {MIN_VIEWS} views, but the model has {len(names)}; "
+                "take more photographs."
+            )
         raise InputError(
             f"Training a splat needs at least {MIN_VIEWS} views, but {len(train)} of {len(names)} are left "
             "after holding some out; take more photographs or hold out fewer (--holdout 0)."

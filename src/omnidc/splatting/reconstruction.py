@@ -72,6 +72,7 @@ def shrink_frame(frame: Frame, max_side: int | None) -> Frame:
         sparse=None if frame.sparse is None else resize_sparse_nearest(frame.sparse, (height, width)),
         intrinsics=scale_intrinsics(frame.intrinsics, width / frame.width, height / frame.height),
         mask=mask,
+        original=None,  # of the full size, and large
     )
 
 
@@ -99,7 +100,7 @@ def supervise(
         if isinstance(source, Path):
             depth = read_map(source, view)
             assert depth is not None
-            _check_unit(depth, frame, source)
+            check_unit(depth, frame.measurements(), view.name, source)
             view = replace(view, depth=depth)
         elif isinstance(source, BaseCompleter):
             if enough:
@@ -117,16 +118,15 @@ def supervise(
     return views
 
 
-def _check_unit(depth: DepthMap, frame: Frame, folder: Path) -> None:
+def check_unit(depth: DepthMap, sparse: DepthMap, name: str, folder: Path) -> None:
     """Refuse maps whose scale is not that of the model: supervision with them would tear the scene apart."""
-    sparse = frame.measurements()
     both = (sparse > 0) & (depth > 0)
     if int(both.sum()) < MIN_POINTS:
         return
     ratio = float(np.median(depth[both] / sparse[both]))
     if not 1 / MAX_UNIT_RATIO < ratio < MAX_UNIT_RATIO:
         raise InputError(
-            f"The depth of {frame.name} in {folder} is {ratio:.3g} times that of the model's points (median): "
+            f"The depth of {name} in {folder} is {ratio:.3g} times that of the model's points (median): "
             "scale or align the maps to the model."
         )
 
