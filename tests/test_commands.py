@@ -163,7 +163,7 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"(\w+=\S+ )*torchrun .*", "several processes for hours; tests/training/test_launch.py runs two for seconds"),
     (r"python (benchmarks|fuzz|docs/demo)/.*", "minutes to hours; .ci/nightly runs the fuzzer and the soak"),
     (
-        r"(\w+=\S+ )*omnidc eval (--protocol table\d --data ROOT|.*examples\.adapters).*",
+        r"(\w+=\S+ )*omnidc eval (--protocol table\S+ --data ROOT|.*examples\.adapters).*",
         "needs the paper's test sets or another system",
     ),
     (r"omnidc splat … .*", "needs weights that are not part of omnidc; tests/splatting has a stand-in"),

@@ -18,7 +18,7 @@ from omnidc.io.depth import read_depth
 from omnidc.io.images import read_image
 from omnidc.patterns import parse
 from omnidc.pipeline.alignment import best_line
-from omnidc.pipeline.prior import align_prior, find_callable, fuse, fuse_completion, open_prior
+from omnidc.pipeline.prior import align_prior, find_callable, fuse, fuse_completion, held_out_error, open_prior
 
 HEIGHT, WIDTH = 48, 64
 EXAMPLE = Path(omnidc.__file__).parent / "examples"
@@ -103,6 +103,31 @@ def test_network_counts_by_its_uncertainty() -> None:
     sure = fuse(sparse, prior, network, np.full_like(truth, 1e-3))
     unsure = fuse(sparse, prior, network, 5 * truth)
     assert rel(unsure, truth) < 0.5 * rel(sure, truth)
+
+
+@pytest.mark.parametrize("points", [5, 30, 200])
+def test_useless_prior_hardly_harms_a_good_network(points: int) -> None:
+    truth, sparse = scene(points)
+    rng = np.random.default_rng(1)
+    network = truth * np.exp(rng.laplace(0, 0.02, truth.shape)).astype(np.float32)
+    nonsense = np.exp(rng.normal(0, 0.5, truth.shape))
+    assert rel(fuse(sparse, nonsense, network, 0.02 * truth), truth) < 1.1 * rel(network, truth)
+
+
+def test_good_prior_and_fair_network_are_better_together() -> None:
+    truth, sparse = scene(60)
+    network, prior = bent(truth[::-1, ::-1], 0.1)[::-1, ::-1], bent(truth, 0.2)
+    together = rel(fuse(sparse, prior, network, 0.05 * truth), truth)
+    assert together < min(rel(fuse(sparse, prior), truth), rel(network, truth))
+
+
+def test_held_out_error_is_that_of_pixels_without_points() -> None:
+    truth, sparse = scene(150)
+    prior = bent(truth)
+    depth, expected = fuse(sparse, prior), held_out_error(sparse, prior)
+    open_pixels = sparse == 0
+    measured = np.abs(np.log(depth / truth))[open_pixels].mean()
+    assert 0.5 < expected[open_pixels].mean() / measured < 2
 
 
 def test_records_keep_their_other_fields() -> None:

@@ -1,15 +1,21 @@
-"""A monocular prior from anywhere, fused with the points in the integrator. Nothing is learned here.
+"""A monocular prior from anywhere, fused with the points and with a network's result. Nothing is learned here.
 
 The prior, relative or metric, depth or disparity, is first fitted to the points (`alignment.best_line`). Its log
-gradients then enter one least-squares problem with the points and, where there is one, the result of a network:
+gradients then enter one least-squares problem with the points:
 
-    E(x) = Σ_points c_p (x_p − ln o_p)² / σ_o² + Σ_edges (∇x − ρ ∇ ln prior)² / σ_g² + Σ_pixels (x − ln d)² / (L σ_d)²
+    E(x) = Σ_points c_p (x_p − ln o_p)² / σ_o² + Σ_edges (∇x − ρ ∇ ln prior)² / σ_g²
 
 ρ in [0, 1] is the share of the prior's differences that the points confirm: 1 for a good prior, near 0 for noise. σ_g
 is the error of its gradients, read off the points: between two points r pixels apart, the errors of the fitted prior
 differ by about σ_g √r. A prior that disagrees with the points therefore counts little. c_p falls where the error at a
-point is unlike its neighbors': such a point is an outlier rather than the prior's fault. σ_d is the network's own
-uncertainty; its errors are alike over L pixels, so that a pixel counts as 1 / L² of a measurement.
+point is unlike its neighbors': such a point is an outlier rather than the prior's fault.
+
+Where there is the result d of a network, the two are averaged in log depth by their errors:
+
+    ln D = (x / b_x² + ln d / b_d²) / (1 / b_x² + 1 / b_d²),    b_x = 2 k √r
+
+b_d is the network's own uncertainty. k is measured: the problem is solved from either half of the points, and k √r is
+the mean error at the other half, r pixels from the nearest point that was used.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.ndimage import distance_transform_edt
 from scipy.spatial import cKDTree
 
 from omnidc.errors import ConfigError, FileError, InputError, require_torch
@@ -42,8 +49,11 @@ Prior = Callable[[Path, npt.NDArray[np.uint8]], npt.NDArray[np.floating]]
 POINT_STD = 0.003  # σ_o, log depth: points are held closely; 0.01 was worse on every pattern of the development set
 GRADIENT_STD = 0.02  # σ_g where fewer than MIN_POINTS points can tell
 GRADIENT_FLOOR = 1e-3  # a prior made from the truth fits exactly; the system must stay well conditioned
-CORRELATION = 24.0  # L, pixels
-NO_UNCERTAINTY = 0.05  # σ_d of a method that gives none, log depth
+NO_UNCERTAINTY = 0.1  # b_d of a method that gives none, such as interpolation between few points, log depth
+CAUTION = 2.0  # factor of b_x: the network's uncertainty is calibrated, that of the prior has heavy tails
+NEAREST = 0.5  # pixels; r of a measured pixel
+FEW_POINTS_ERROR = 0.1  # b_x / CAUTION where too few points can tell, log depth
+FEW_POINTS_FLOOR = 0.03  # b_x / CAUTION where a few points fit a line by chance
 NEIGHBORS = 4  # of a point, whose errors are compared with its own
 MIN_POINTS = 2 * NEIGHBORS + 1
 RTOL = 1e-4  # as for the baselines: no score shows a smaller one
@@ -59,6 +69,21 @@ def fuse(
 ) -> Depth:
     """Fuse points and prior to dense depth [H, W] > 0 in the unit of `sparse`."""
     require_torch("Fusing a monocular prior")
+    log_fused = integrate_prior(sparse, prior, space)
+    if depth is None:
+        return np.asarray(np.exp(log_fused), np.float32)
+    usable = np.isfinite(depth) & (np.asarray(depth) > 0)
+    positive = np.where(usable, depth, 1.0).astype(np.float64)
+    network_error = np.full(sparse.shape, NO_UNCERTAINTY)
+    if uncertainty is not None:
+        network_error = np.maximum(np.asarray(uncertainty, np.float64) / positive, POINT_STD)
+    prior_error = CAUTION * held_out_error(sparse, prior, space)
+    share = np.where(usable, network_error**2 / (network_error**2 + prior_error**2), 1.0)
+    return np.asarray(np.exp(share * log_fused + (1 - share) * np.log(positive)), np.float32)
+
+
+def integrate_prior(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Depth:
+    """Return log depth [H, W] from points and prior: the minimum of E."""
     aligned = align_prior(sparse, prior, space)
     log_prior = np.log(aligned.astype(np.float64))
     known = np.isfinite(prior)
@@ -67,19 +92,11 @@ def fuse(
     positions = np.argwhere(points).astype(np.float64)
     share = agreement(positions, np.log(sparse[points].astype(np.float64)), log_prior[points])
     sigma = gradient_std(positions, errors + (1 - share) * log_prior[points])
-    confidence = point_confidence(positions, errors, sigma)
 
     weights = np.zeros(sparse.shape)  # of the data term, times σ_g²: edges have weight 1
+    weights[points] = point_confidence(positions, errors, sigma) * (sigma / POINT_STD) ** 2
     target = log_prior.copy()
-    if depth is not None:
-        usable = np.isfinite(depth) & (np.asarray(depth) > 0)
-        target = np.where(usable, np.log(np.where(usable, depth, 1.0)), target)
-        std = np.full(sparse.shape, NO_UNCERTAINTY)
-        if uncertainty is not None:
-            std = np.maximum(np.sqrt(2) * np.asarray(uncertainty, np.float64) / np.where(usable, depth, 1.0), POINT_STD)
-        weights = np.where(usable, (sigma / (CORRELATION * std)) ** 2, 0.0)
     target[points] = np.log(sparse[points])
-    weights[points] = confidence * (sigma / POINT_STD) ** 2
 
     edges = np.zeros((2, *sparse.shape))
     gradients = np.zeros((2, *sparse.shape))
@@ -104,7 +121,29 @@ def fuse(
             max_iterations=500,
             on_failure="ignore",
         )
-    return np.asarray(np.exp(x[0, 0].double().numpy()), np.float32)
+    return np.asarray(x[0, 0].double().numpy())
+
+
+def held_out_error(sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Depth:
+    """Return the error of `integrate_prior`, mean |Δ ln| [H, W], as points that were left out measure it: k √r."""
+    usable = (sparse > 0) & np.isfinite(prior)
+    positions = np.argwhere(usable)
+    count = len(positions)
+    if count < MIN_POINTS:
+        misfit = np.abs(np.log(sparse[usable] / align_prior(sparse, prior, space)[usable])).mean()
+        # Scale and shift take two of the points' degrees of freedom.
+        few = max(misfit * np.sqrt(count / (count - 2)), FEW_POINTS_FLOOR) if count > 2 else FEW_POINTS_ERROR
+        return np.full(sparse.shape, float(few))
+    order = np.random.default_rng(0).permutation(count)
+    slopes = []
+    for half in (order[::2], order[1::2]):
+        held = tuple(positions[half].T)
+        kept = sparse.copy()
+        kept[held] = 0
+        error = np.abs(integrate_prior(kept, prior, space)[held] - np.log(sparse[held].astype(np.float64)))
+        slopes.append(error / np.sqrt(distance_transform_edt(kept <= 0)[held]))
+    k = float(np.concatenate(slopes).mean())
+    return np.asarray(k * np.sqrt(np.maximum(distance_transform_edt(~usable), NEAREST)))
 
 
 def fuse_completion(result: Any, sparse: Depth, prior: npt.NDArray[np.floating], space: Space | None = None) -> Any:
