@@ -19,6 +19,11 @@ def test_dense_points_lie_on_the_surfaces() -> None:
     assert np.quantile(near_plane, 0.9) < 0.1
 
 
+@pytest.mark.parametrize("count", [0, -5])
+def test_dense_points_none_wanted_returns_none(count: int) -> None:
+    assert len(dense_points(views(), count, np.random.default_rng(0))) == 0
+
+
 def test_dense_points_wrong_view_is_outvoted() -> None:
     given = views()
     assert given[2].depth is not None

@@ -39,14 +39,14 @@ class ColoredPoints:
 
 def dense_points(
     views: Sequence[SplatView],
-    count: int,  # points wanted; fewer where fewer are confirmed
+    count: int,  # points wanted, none from 0 down; fewer where fewer are confirmed
     rng: np.random.Generator,
 ) -> ColoredPoints:
     """Return points of the views' depth: on surfaces, with little uncertainty, confirmed by another view if it is seen.
 
     The sample is spread evenly over voxels, so that near surfaces, which many pixels show, do not take all points.
     """
-    parts = [_confirmed(index, views) for index in range(len(views)) if views[index].depth is not None]
+    parts = [_confirmed(index, views) for index in range(len(views)) if views[index].depth is not None and count > 0]
     if not parts:
         return ColoredPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8))
     points, colors = np.concatenate([p for p, _ in parts]), np.concatenate([c for _, c in parts])
