@@ -15,7 +15,7 @@ import omnidc
 from omnidc.deploy import loading
 from omnidc.deploy.bundle import write_bundled
 from omnidc.deploy.runtime import OnnxCompleter
-from omnidc.errors import CheckpointError
+from omnidc.errors import FileError
 from omnidc.network.checkpoint import BUNDLED, save_network
 from omnidc.network.compact import CompactConfig, CompactNetwork
 
@@ -42,7 +42,7 @@ def test_bundled_model_runs_from_the_weights_of_its_checkpoint(
     for depth in depths[:2]:
         np.testing.assert_allclose(depth, depths[2], rtol=1e-3)
     weights.rename(tmp_path / "elsewhere.safetensors")
-    with pytest.raises(CheckpointError, match="not a readable ONNX model"):
+    with pytest.raises(FileError, match=r"keeps its weights in compact\.safetensors, which is not beside it"):
         OnnxCompleter(path)
 
 

@@ -119,6 +119,12 @@ def test_resumed_export_writes_the_same_files(write: Callable[[Path, list[PosedV
     assert any((tmp_path / "whole" / "e").rglob("*"))
 
 
+def test_frame_without_a_name_takes_that_of_its_source(tmp_path: Path) -> None:
+    unnamed = LazyFrames({"view0": lambda: replace(load("view0"), name="", source="")}, ("made up",))
+    assert complete_source(unnamed, FolderSink(tmp_path), Flat()).done == ["view0"]
+    assert list(tmp_path.glob("view0.*"))
+
+
 def test_missing_files_are_completed_again(tmp_path: Path) -> None:
     complete_source(source(), folder_sink(tmp_path), Flat())
     (tmp_path / "view4.png").unlink()

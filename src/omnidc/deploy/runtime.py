@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,12 @@ class OnnxCompleter(BaseCompleter):
                 return onnxruntime.InferenceSession(model, options, providers=providers)
             except Exception as error:  # onnxruntime's errors share no public base class
                 reason = " ".join(str(error).split())
+                missing = re.search(r'External data path does not exist: "([^"]+)"', reason)
+                if missing:
+                    weights = Path(missing[1]).name
+                    raise FileError(
+                        f"{file} keeps its weights in {weights}, which is not beside it: copy both."
+                    ) from error
                 raise CheckpointError(f"{file} is not a readable ONNX model ({reason}): export it again.") from error
 
         self.session = open_model(str(file))

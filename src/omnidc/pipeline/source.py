@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,6 +78,7 @@ def complete_source(
     for name in todo:
         try:
             frame = source[name]
+            frame = frame if frame.name else replace(frame, name=name)
             listener.loaded(frame)
             if not allow_empty and not frame.measurements().any():
                 report.skipped.append(name)
