@@ -16,9 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -33,6 +31,7 @@ from omnidc.training.config import load_config
 from omnidc.training.data import frame_names, is_held_out, open_source, scene_names
 from omnidc.training.manifest import write_manifest
 from omnidc.training.trainer import train
+from processes import process_pool
 
 SIZES = [[128, 160], [160, 128], [128, 192]]
 PATTERNS = ["0.7%", "0.1%", "0.03%", "sift", "lidar-16"]
@@ -175,8 +174,7 @@ def main() -> None:
         # seed by seed: an unfinished table has all variants
         todo = [(name, seed) for seed in range(options.seeds) for name in names if (name, seed) not in done]
         shared = (options.steps, options.data, options.encoder, options.start, options.lr, options.out)
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(options.jobs, mp_context=context) as pool, tqdm(total=len(todo), unit="run") as bar:
+        with process_pool(options.jobs) as pool, tqdm(total=len(todo), unit="run") as bar:
             waiting = [pool.submit(run_one, name, seed, *shared) for name, seed in todo]
             for one in waiting:
                 results.append(one.result())

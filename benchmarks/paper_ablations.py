@@ -21,11 +21,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
@@ -45,6 +43,7 @@ from omnidc.training.config import load_config
 from omnidc.training.data import open_source
 from omnidc.training.state import load_state
 from omnidc.training.trainer import train
+from processes import process_pool
 
 CROP = [96, 128]
 WIDTH = 0.125
@@ -221,8 +220,7 @@ def main() -> None:
         todo = [(v, seed) for seed in range(options.seeds) for v in chosen if (v.name, seed) not in done]
         options.out.mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(options.jobs, mp_context=context) as pool, tqdm(total=len(todo), unit="run") as bar:
+        with process_pool(options.jobs) as pool, tqdm(total=len(todo), unit="run") as bar:
             waiting = [pool.submit(run_one, v, seed, options.steps, sources, options.out) for v, seed in todo]
             for one in waiting:
                 runs.append(one.result())

@@ -1,9 +1,29 @@
-"""CPU time of child processes, for benchmarks of browsers and clusters (Linux)."""
+"""Child processes of benchmarks: a pool for long runs, and their CPU time (Linux)."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import wait
 from pathlib import Path
+
+
+def process_pool(jobs: int) -> ProcessPoolExecutor:
+    """Return a pool whose workers end with this process, even where it is killed."""
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch(sentinel: int) -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
 
 
 def descendants(pid: int) -> list[int]:
