@@ -279,13 +279,21 @@ def test_colmap_models_are_completed_and_exported_for_every_tool(cli: Callable[.
     assert (tmp_path / "see.png").is_file()
 
 
-def test_colmap_second_pass_completes_twice(cli: Callable[..., Run], tmp_path: Path) -> None:
+def test_colmap_second_pass_completes_twice_with_one_model(
+    cli: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pycolmap")
+    from omnidc.deploy import loading
+
+    loaded: list[str] = []
+    real = loading.load
+    monkeypatch.setattr(loading, "load", lambda name, *a, **k: loaded.append(name) or real(name, *a, **k))
     points = wall(np.random.default_rng(0), 60, 3.0, 0.6)
     colmap_model(tmp_path / "m", tmp_path / "i", points, [ALL[:3]] * 60, count=3)
     run = cli("colmap", "m", "i", "-o", "out", "-f", "npy", "--second-pass")
     assert run.code == 0, run.err
     assert "first pass: on average 0 points" in run.out
+    assert len(loaded) == 1
     assert np.allclose(np.load(tmp_path / "out" / "view1.npy"), 3.0, rtol=0.02)
     refused = cli("colmap", "m", "i", "--second-pass", "--observed-only")
     assert refused.code == 2

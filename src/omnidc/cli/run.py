@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from omnidc.cli.engine import EngineOptions
     from omnidc.frame import Frame, FrameSource, LazyFrames
     from omnidc.pipeline import Completion, Sink
+    from omnidc.pipeline.base import BaseCompleter
     from omnidc.pipeline.source import Completer, NamedCompleter
 
 
@@ -98,6 +99,7 @@ def complete_all(
     output: Path,
     allow_empty: bool = True,
     engine: EngineOptions | None = None,
+    model: BaseCompleter | None = None,  # None = the one that `chosen` names is loaded
 ) -> None:
     """Run the model over a source; raise where its only frame failed, leave with 1 where one of many did."""
     from omnidc.errors import ConfigError, InputError
@@ -119,7 +121,8 @@ def complete_all(
     local = engine is None or engine.engine == "local"
     if not local and chosen.prior:
         raise ConfigError("--prior runs on this machine only: leave out --engine.")
-    model = load_model(chosen.model, chosen.device, chosen.runtime) if local or chosen.verify else None
+    if model is None and (local or chosen.verify):
+        model = load_model(chosen.model, chosen.device, chosen.runtime)
     completer: Completer | None = model
     if model is not None and chosen.prior:
         from omnidc.pipeline.prior import prior_completer

@@ -16,6 +16,7 @@ from omnidc.pipeline.options import CompleteOptions, WriteOptions
 
 if TYPE_CHECKING:
     from omnidc.frame import LazyFrames
+    from omnidc.pipeline.base import BaseCompleter
     from omnidc.pipeline.sinks import ExportSink, FolderSink
     from omnidc.sensors.colmap import ColmapModel
 
@@ -144,13 +145,12 @@ def colmap(
         raise ConfigError(f"--second-pass tests points for visibility, and {other} asks for no test: leave one out.")
     model = open_model(model_folder, images, filters, run.mask)
     reading = run.reading({**asdict(filters), "original_pixels": original_pixels, "second_pass": second_pass})
-    if second_pass:
-        _hide_points(model, options, run)
-    _run(model.source(), output, options, write, run, allow_empty, reading, exports, model)
+    completer = _hide_points(model, options, run) if second_pass else None
+    _run(model.source(), output, options, write, run, allow_empty, reading, exports, model, completer=completer)
 
 
-def _hide_points(model: ColmapModel, options: CompleteOptions, run: RunOptions) -> None:
-    """Complete all photographs once, to find points that are hidden in them."""
+def _hide_points(model: ColmapModel, options: CompleteOptions, run: RunOptions) -> BaseCompleter:
+    """Complete all photographs once, to find points that are hidden in them; return what completed them."""
     from tqdm import tqdm
 
     from omnidc.cli.models import load_model
@@ -158,12 +158,9 @@ def _hide_points(model: ColmapModel, options: CompleteOptions, run: RunOptions) 
 
     completer, names = load_model(run.model, run.device, run.runtime), model.names()
     with tqdm(total=len(names), unit="image", dynamic_ncols=True, disable=None) as bar:
-        count = hide_points(model, lambda frame: completer.complete(frame, options).depth, lambda _: _step(bar))
+        count = hide_points(model, lambda frame: completer.complete(frame, options).depth, lambda _: bar.update())
     typer.echo(f"first pass: on average {count / len(names):.0f} points of a photograph lie behind its depth")
-
-
-def _step(bar: Any) -> None:
-    bar.update(1)
+    return completer
 
 
 def lidar(
@@ -350,6 +347,7 @@ def _run(
     exports: ColmapExports | PosedExports | None = None,
     model: ColmapModel | None = None,
     wrap: Callable[[FolderSink | ExportSink], ExportSink] | None = None,  # one more sink around
+    completer: BaseCompleter | None = None,  # None = the one that `run` names is loaded
 ) -> None:
     """Complete a source into a folder and its exports, or only draw its points."""
     from omnidc.errors import ConfigError
@@ -401,7 +399,7 @@ def _run(
         sink = wrap(sink)
     check_writable([output / METADATA])
     target = OriginalPixelsSink(sink) if original else sink
-    complete_all(source, target, options, run, output=output, allow_empty=allow_empty)
+    complete_all(source, target, options, run, output=output, allow_empty=allow_empty, model=completer)
 
 
 def _check_pinhole(write: WriteOptions, exported: bool) -> None:

@@ -119,7 +119,7 @@ def splat(
     _check_settings(output / "run.json", settings, resume)
     with tqdm(total=len(train), unit="image", dynamic_ncols=True, disable=isinstance(source, str)) as bar:
         chosen = [scene.frames[k] for k in train]
-        training = supervise(chosen, source, output / "depth", resume, lambda name: _advance(bar))
+        training = supervise(chosen, source, output / "depth", resume, lambda name: bar.update())
     bare = [view.name for view in training if view.depth is None]
     if bare and depth != "none":
         typer.echo(f"note: {len(bare)} photographs have too few points for depth (first: {bare[0]})")
@@ -210,10 +210,6 @@ def _with_truth(frames: list[Any], folder: Path | None) -> list[Any]:
 
     views = [bare_view(frame) for frame in frames]
     return views if folder is None else [replace(v, gt_depth=read_map(folder, v, required=False)) for v in views]
-
-
-def _advance(bar: Any) -> None:
-    bar.update(1)
 
 
 @contextmanager

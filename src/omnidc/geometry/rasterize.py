@@ -135,6 +135,24 @@ def project_to_depth(
     return sparse, count
 
 
+def depth_at(
+    points: Array,  # [N, 3], camera frame
+    K: Array,  # [3, 3]
+    depth: Map,  # [H, W], 0 = unknown
+) -> Map:
+    """Return the depth of the pixel that each point falls on, [N]; 0 for points behind the camera or outside."""
+    height, width = depth.shape
+    front = points[:, 2] > 1e-9
+    z = np.where(front, points[:, 2], 1.0)
+    u = (K[0, 0] * points[:, 0] + K[0, 1] * points[:, 1]) / z + K[0, 2]
+    v = K[1, 1] * points[:, 1] / z + K[1, 2]
+    inside = front & (u >= -0.5) & (u < width - 0.5) & (v >= -0.5) & (v < height - 0.5)
+    columns, rows = (np.floor(x[inside] + 0.5).astype(np.int64) for x in (u, v))
+    found = np.zeros(len(points), dtype=np.float32)
+    found[inside] = depth[rows, columns]
+    return found
+
+
 def register(
     depth: Map,  # [h, w], depth camera, 0 = none
     depth_K: Array,  # [3, 3]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from omnidc.errors import InputError
 from omnidc.geometry.camera import unproject
 from omnidc.geometry.cloud import Cloud, voxel_downsample
+from omnidc.geometry.rasterize import depth_at
 from omnidc.geometry.surface import depth_normals, surface_mask
 from omnidc.interop.views import PosedView, common_unit
 from omnidc.io.images import read_image
@@ -33,17 +34,8 @@ def consistent_mask(
     """Return which points lie at the other view's depth, |z − D(u, v)| ≤ tolerance · D(u, v)."""
     R, t = pose[:3, :3], pose[:3, 3]
     local = (points - t) @ R  # rows: Rᵀ (x − t)
-    z = local[:, 2]
-    front = z > 1e-9
-    safe = np.where(front, z, 1.0)
-    u = (K[0, 0] * local[:, 0] + K[0, 1] * local[:, 1]) / safe + K[0, 2]
-    v = K[1, 1] * local[:, 1] / safe + K[1, 2]
-    height, width = depth.shape
-    inside = front & (u >= -0.5) & (u < width - 0.5) & (v >= -0.5) & (v < height - 0.5)
-    seen = np.zeros(len(points), dtype=bool)
-    other = depth[np.floor(v[inside] + 0.5).astype(np.int64), np.floor(u[inside] + 0.5).astype(np.int64)]
-    seen[inside] = np.abs(z[inside] - other) <= tolerance * other
-    return seen
+    other = depth_at(local, K, depth)
+    return np.asarray((other > 0) & (np.abs(local[:, 2] - other) <= tolerance * other))
 
 
 class HasPose(Protocol):
@@ -72,7 +64,7 @@ def fuse(
     neighbor_count: int = 10,
     stride: int = 1,  # take every n-th pixel in both directions
     keep_flying_pixels: bool = False,
-    progress: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], object] = lambda name: None,
 ) -> Cloud:
     """Merge the views' depth maps; a pixel stays when at least `agree` other views see its point at its depth."""
     if len(views) <= agree:
@@ -137,7 +129,7 @@ def dense_cloud(
     views: list[PosedView],
     count: int = DENSE_POINTS,
     tolerance: float = 0.03,  # relative difference of depth that counts as agreement
-    progress: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], object] = lambda name: None,
 ) -> tuple[Cloud, npt.NDArray[np.bool_]]:
     """Return a cloud of at most `count` points that at least two other views confirm, and who sees them, [P, V]."""
     cloud = fuse(views, tolerance, stride=stride_for(views), progress=progress)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from omnidc.frame import Frame
 from omnidc.geometry.camera import unproject
-from omnidc.geometry.rasterize import Map, project_to_depth
+from omnidc.geometry.rasterize import Map, depth_at, project_to_depth
 from omnidc.geometry.transforms import Array, inverse, transform
 from omnidc.interop.fusion import neighbors
 from omnidc.sensors.colmap import ColmapModel
@@ -36,15 +36,8 @@ class DepthView:
 
 def behind_depth(points: Array, K: Array, depth: Map) -> npt.NDArray[np.bool_]:
     """Return which points [N, 3] of the camera frame lie behind a depth map [H, W], 0 = unknown; [N]."""
-    front = points[:, 2] > 1e-6
-    z = np.where(front, points[:, 2], 1.0)
-    pixels = np.where(front[:, None], (points @ K.T)[:, :2] / z[:, None], -1.0)
-    height, width = depth.shape
-    u, v = pixels.T
-    inside = (u > -0.5) & (u < width - 0.5) & (v > -0.5) & (v < height - 0.5)
-    column, row = (np.floor(np.where(inside, x, 0.0) + 0.5).astype(np.int64) for x in (u, v))
-    found = np.where(inside, depth[row, column], 0)
-    return np.asarray((found > 0) & (z > (1 + TOLERANCE) * found))
+    found = depth_at(points, K, depth)
+    return np.asarray((found > 0) & (points[:, 2] > (1 + TOLERANCE) * found))
 
 
 def hidden_points(points: Array, views: Sequence[DepthView], index: int) -> npt.NDArray[np.bool_]:
@@ -64,7 +57,7 @@ def hidden_points(points: Array, views: Sequence[DepthView], index: int) -> npt.
 def hide_points(
     model: ColmapModel,
     complete: Callable[[Frame], Map],  # depth [H, W] of a frame
-    progress: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], object] = lambda name: None,
 ) -> int:
     """Complete all photographs that have points, and tell the model which points are hidden in which; return how many.
 

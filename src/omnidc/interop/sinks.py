@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -79,7 +78,7 @@ def _dense_points(views: list[PosedView], announce: Callable[[str], None]) -> De
         announce(f"note: no points of the depth are added to the model: that takes three views, not {len(views)}")
         return None
     with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
-        cloud, seen = dense_cloud(views, progress=lambda name: _advance(bar))
+        cloud, seen = dense_cloud(views, progress=lambda name: bar.update())
     if not len(seen):
         announce("note: no points of the depth are added to the model: no three views agree on one")
         return None
@@ -154,13 +153,9 @@ def _mesh(path: Path, voxel: float | None, announce: Callable[[str], None], resu
 
     views = posed_views(results)
     with tqdm(total=len(views), unit="view", dynamic_ncols=True, disable=None) as bar:
-        mesh = fuse_mesh(views, voxel, progress=lambda name: _advance(bar))
+        mesh = fuse_mesh(views, voxel, progress=lambda name: bar.update())
     write_mesh(path, mesh.vertices, mesh.faces, mesh.colors)
     announce(
         f"fused {len(views)} views: {len(mesh.vertices):,} vertices and {len(mesh.faces):,} triangles in {path}, "
         f"voxels of {mesh.voxel:.3g}"
     )
-
-
-def _advance(bar: Any) -> None:
-    bar.update(1)

@@ -54,7 +54,7 @@ def fuse_mesh(
     views: list[PosedView],
     voxel: float | None = None,  # edge length; None = two pixels, or what memory allows
     agree: int = 2,  # views that must have measured a voxel
-    progress: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], object] = lambda name: None,
 ) -> Mesh:
     """Fuse posed depth maps into one mesh."""
     if len(views) < agree:

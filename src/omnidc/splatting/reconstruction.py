@@ -89,7 +89,7 @@ def supervise(
     source: BaseCompleter | Path | str,  # a completer, a folder of depth maps, "linear", "sparse" or "none"
     cache: Path | None = None,  # folder for depth that is completed
     reuse: bool = False,  # take from `cache` what is there
-    progress: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], object] = lambda name: None,
 ) -> list[SplatView]:
     """Return the views with depth from one source. A view with too few points to complete has none."""
     views = []
