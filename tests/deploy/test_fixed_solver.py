@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from omnidc.deploy.compact_export import CompactExport
-from omnidc.deploy.fixed_solver import FixedMultigrid, apply, coarsen, integrate_fixed, prolong, restrict
+from omnidc.deploy.fixed_solver import Edges, FixedMultigrid, apply, coarsen, integrate_fixed, prolong, restrict
 from omnidc.integrate import integrate
 from omnidc.integrate.energy import System, split_edges
 from omnidc.network.compact import CompactNetwork
@@ -42,14 +43,8 @@ def test_fixed_solver_without_measurements_has_zero_mean() -> None:
     assert (result - expected).abs().max() < 1e-3
 
 
-def as_edges(weights: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    kept = []
-    for w in weights:
-        w = w.clone()
-        w[:, 0, :, 0] = 0
-        w[:, 1, 0, :] = 0
-        kept.append(w)
-    return tuple(kept)
+def as_edges(weights: list[torch.Tensor]) -> tuple[Edges, ...]:
+    return tuple((F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))) for w in weights)
 
 
 def test_apply_equals_that_of_the_integrator() -> None:

@@ -21,6 +21,7 @@ from omnidc.network.refine import (
     median5,
     pixel_color_distance,
     propagate,
+    softmax,
     spread_residual,
 )
 
@@ -51,28 +52,38 @@ def test_propagate_equals_slow_twin() -> None:
     expected = x + pull * (measured - x)
     for _ in range(3):
         expected = slow_step(expected, affinity, measured, pull)
-    torch.testing.assert_close(propagate(x, affinity, 3, measured, pull), expected)
+    torch.testing.assert_close(propagate(x, affinity.split(1, dim=1), 3, measured, pull), expected)
 
 
 def test_propagate_gradients_equal_finite_differences() -> None:
     inputs = [value.requires_grad_() for value in problem()]
 
     def run(x: Tensor, affinity: Tensor, measured: Tensor, pull: Tensor) -> Tensor:
-        return propagate(x, affinity, 2, measured, pull)
+        return propagate(x, affinity.split(1, dim=1), 2, measured, pull)
 
     assert torch.autograd.gradcheck(run, inputs)
 
 
 def test_propagate_with_full_anchor_passes_through_measurements() -> None:
     x, affinity, measured, pull = problem()
-    out = propagate(x, affinity, 2, measured, (pull > 0).double())
+    out = propagate(x, affinity.split(1, dim=1), 2, measured, (pull > 0).double())
     torch.testing.assert_close(out[pull > 0], measured[pull > 0])
 
 
 def test_propagate_constant_stays_constant() -> None:
     _, affinity, _, _ = problem()
-    out = propagate(torch.full((2, 1, 5, 7), 3.0, dtype=torch.float64), affinity, 4)
+    out = propagate(torch.full((2, 1, 5, 7), 3.0, dtype=torch.float64), affinity.split(1, dim=1), 4)
     torch.testing.assert_close(out, torch.full_like(out, 3.0))
+
+
+def test_softmax_over_maps_equals_that_over_channels_with_gradients() -> None:
+    logits = (50 * torch.randn(2, 9, 3, 4, dtype=torch.float64)).requires_grad_()
+    upstream = torch.randn(2, 9, 3, 4, dtype=torch.float64)
+    expected = logits.softmax(dim=1)
+    result = torch.cat(softmax(logits.split(1, dim=1)), dim=1)
+    torch.testing.assert_close(result, expected)
+    gradients = [torch.autograd.grad(one, logits, upstream)[0] for one in (result, expected)]
+    torch.testing.assert_close(*gradients)
 
 
 def test_pixel_color_distance_equals_slow_twin() -> None:
@@ -82,7 +93,7 @@ def test_pixel_color_distance_equals_slow_twin() -> None:
     for k, (y, x) in enumerate(NEIGHBORHOOD):
         other = padded[..., y : y + 6, x : x + 8]
         expected = (((image - other) / COLOR_STEP).square().sum(dim=1) + 1e-4).sqrt() * (k != 4)
-        torch.testing.assert_close(distance[:, k], expected)
+        torch.testing.assert_close(distance[k][:, 0], expected)
 
 
 def slow_convex_upsample2x(x: Tensor, logits: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
 Multigrid-preconditioned conjugate gradients on the equations of `omnidc.integrate.energy`, with the same interpolation
 between grids and the same sweeps of the coarsest one as `omnidc.integrate.multigrid` with `levels`: the results agree
 after any number of iterations. Two things differ. Maps of edges keep the size of their grid, with 0 in the dropped
-column and row. And differences, their transposes and the way between two grids are convolutions with constant kernels:
-few nodes.
+column and row. And the way between two grids is a convolution with a constant kernel, or its transpose. Differences
+are not: onnxruntime pads the channels of a convolution's output to 16, so that one of a single channel takes four
+times as long as a shift and a subtraction.
 
 `prepare` makes everything that the iterations share, `iterate` is one of them. In the exported file `iterate` is the
 body of a loop (`omnidc.deploy.loop`), so that the file has one iteration, whatever their number.
@@ -25,11 +26,11 @@ from omnidc.integrate.transfer import MAX_SHARE
 TINY = 1e-30
 NO_WEIGHT = 1e-10  # of a cell that neither measurements nor edges hold
 
+# Of the edges that lead into a cell along x and y, [B, 1, h, w] each: 0 in column 0 of x and row 0 of y.
+Edges = tuple[Tensor, Tensor]
+
 # Kernels as nested lists: a tracer takes these for constants.
 Kernel = list[list[list[list[float]]]]  # [outputs, inputs, rows, columns]
-GRADIENT: Kernel = [[[[0, 0], [-1, 1]]], [[[0, -1], [0, 1]]]]  # backward differences in x and y
-DIVERGENCE: Kernel = [[[[1, -1], [0, 0]], [[1, 0], [-1, 0]]]]  # their transposes
-DEGREE: Kernel = [[[[1, 1], [0, 0]], [[1, 0], [1, 0]]]]
 SPREAD: Kernel = [[[[0.25, 0.25], [0.25, 0.25]]]]
 
 
@@ -43,7 +44,6 @@ _PIXELS = [(a, b) for _ in range(4) for a in (0, 1) for b in (0, 1)]
 _BLOCKS = [(2 * a if k in (2, 3) else 1, 2 * b if k in (1, 3) else 1) for k in range(4) for a in (0, 1) for b in (0, 1)]
 TO_PIXELS: Kernel = [[_one_hot(2, 2, *pixel)] for pixel in _PIXELS]
 FROM_BLOCKS: Kernel = [[_one_hot(3, 3, *block)] for block in _BLOCKS]
-TO_BLOCKS: Kernel = [[_one_hot(3, 3, 2 - row, 2 - column) for row, column in _BLOCKS]]
 
 
 def from_left(x: Tensor) -> Tensor:
@@ -51,23 +51,31 @@ def from_left(x: Tensor) -> Tensor:
     return F.pad(x, (1, -1))
 
 
+def from_right(x: Tensor) -> Tensor:
+    return F.pad(x, (-1, 1))
+
+
 def from_above(x: Tensor) -> Tensor:
     return F.pad(x, (0, 0, 1, -1))
 
 
-def gradient(x: Tensor) -> Tensor:  # [B, 1, h, w] → [B, 2, h, w]
-    """Return ∇ x; column 0 of x and row 0 of y have no meaning, and no weight."""
-    return F.conv2d(F.pad(x, (1, 0, 1, 0)), x.new_tensor(GRADIENT))
+def from_below(x: Tensor) -> Tensor:
+    return F.pad(x, (0, 0, -1, 1))
 
 
-def divergence(flow: Tensor) -> Tensor:  # [B, 2, h, w], 0 in column 0 of x and row 0 of y → [B, 1, h, w]
-    """Return ∇ᵀ f."""
-    return F.conv2d(F.pad(flow, (0, 1, 0, 1)), flow.new_tensor(DIVERGENCE))
+def weighted_gradient(edges: Edges, x: Tensor) -> Edges:
+    """Return W ∇ x of [B, 1, h, w]."""
+    return edges[0] * (x - from_left(x)), edges[1] * (x - from_above(x))
 
 
-def degree(edges: Tensor) -> Tensor:
+def divergence(flow: Edges) -> Tensor:
+    """Return ∇ᵀ f, [B, 1, h, w]: the value of an edge is added at its far end and subtracted at its near one."""
+    return flow[0] - from_right(flow[0]) + (flow[1] - from_below(flow[1]))
+
+
+def degree(edges: Edges) -> Tensor:
     """Return the sum of the weights of each cell's edges."""
-    return F.conv2d(F.pad(edges, (0, 1, 0, 1)), edges.new_tensor(DEGREE))
+    return edges[0] + from_right(edges[0]) + (edges[1] + from_below(edges[1]))
 
 
 def spread(x: Tensor) -> Tensor:
@@ -83,15 +91,15 @@ def spread_sum(maps: Sequence[Tensor]) -> Tensor:
     return total
 
 
-def apply(data_weight: Tensor, edges: Sequence[Tensor], x: Tensor) -> Tensor:
+def apply(data_weight: Tensor, edges: Sequence[Edges], x: Tensor) -> Tensor:
     """Return A x = a x + Σ_r P_rᵀ ∇ᵀ W_r ∇ P_r x."""
     pooled = [x]
     for _ in edges[1:]:
         pooled.append(F.avg_pool2d(pooled[-1], 2))
-    return data_weight * x + spread_sum([divergence(w * gradient(mean)) for w, mean in zip(edges, pooled)])
+    return data_weight * x + spread_sum([divergence(weighted_gradient(w, mean)) for w, mean in zip(edges, pooled)])
 
 
-def _smoother(data_weight: Tensor, edges: Sequence[Tensor]) -> Tensor:
+def _smoother(data_weight: Tensor, edges: Sequence[Edges]) -> Tensor:
     """Return the inverse of `omnidc.integrate.multigrid.smoother_diagonal`."""
     diagonal = (data_weight + degree(edges[0])) / JACOBI_DAMPING
     if len(edges) > 1:
@@ -105,7 +113,7 @@ class Grid:
     """A of one grid, its smoother, and the weights of the interpolation from the next coarser one."""
 
     data_weight: Tensor  # [B, 1, h, w]
-    edges: tuple[Tensor, ...]  # per resolution [B, 2, h / 2^r, w / 2^r], 0 in column 0 of x and row 0 of y
+    edges: tuple[Edges, ...]  # per resolution, on a grid of h / 2^r and w / 2^r
     smoother: Tensor  # [B, 1, h, w], inverse of the smoother's diagonal
     # [B, 16, h / 2, w / 2]: of the own block, those beside, above and across; by sub-row and sub-column. The coarsest
     # grid has None.
@@ -116,13 +124,14 @@ class Grid:
         return apply(self.data_weight, self.edges, x)
 
     def tensors(self) -> list[Tensor]:
-        return [self.data_weight, self.smoother, *self.edges, *([] if self.weights is None else [self.weights])]
+        edges = [one for pair in self.edges for one in pair]
+        return [self.data_weight, self.smoother, *edges, *([] if self.weights is None else [self.weights])]
 
 
-def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tensor, tuple[Tensor, ...]]:
+def coarsen(data_weight: Tensor, edges: tuple[Edges, ...]) -> tuple[Grid, Tensor, tuple[Edges, ...]]:
     """Return the grid, and data weights and edges of the one of half its size; height and width are even."""
-    wx, wy = edges[0][:, :1], edges[0][:, 1:]
-    wx_after, wy_after = F.pad(wx, (-1, 1)), F.pad(wy, (0, 0, -1, 1))
+    wx, wy = edges[0]
+    wx_after, wy_after = from_right(wx), from_below(wy)
     strength = torch.maximum(wx + wx_after, wy + wy_after) + data_weight
     x_share, y_share = _neighbor_share(wx, wx_after, strength, -1), _neighbor_share(wy, wy_after, strength, -2)
     x_own, y_own = 1 - x_share, 1 - y_share
@@ -131,9 +140,9 @@ def coarsen(data_weight: Tensor, edges: tuple[Tensor, ...]) -> tuple[Grid, Tenso
     # The edge into an even column crosses to the block before it.
     cx = wx[..., ::2] * (1 - x_share[..., ::2] - from_left(x_share[..., 1::2]))
     cy = wy[..., ::2, :] * (1 - y_share[..., ::2, :] - from_above(y_share[..., 1::2, :]))
-    finest = torch.cat([cx[..., ::2, :] + cx[..., 1::2, :], cy[..., ::2] + cy[..., 1::2]], dim=1)
+    finest = cx[..., ::2, :] + cx[..., 1::2, :], cy[..., ::2] + cy[..., 1::2]
     if len(edges) > 1:
-        finest = finest + edges[1]
+        finest = finest[0] + edges[1][0], finest[1] + edges[1][1]
     return grid, 4 * F.avg_pool2d(data_weight, 2), (finest, *edges[2:])
 
 
@@ -151,7 +160,7 @@ def prolong(weights: Tensor, coarse: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 
 
 def restrict(weights: Tensor, fine: Tensor) -> Tensor:  # the transpose of `prolong`
     pixels = F.conv2d(fine, fine.new_tensor(TO_PIXELS), stride=2)
-    return F.conv2d(weights * pixels, fine.new_tensor(TO_BLOCKS), padding=1)
+    return F.conv_transpose2d(weights * pixels, fine.new_tensor(FROM_BLOCKS), padding=1)
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,7 @@ class FixedMultigrid:
     grids: tuple[Grid, ...]
 
     @classmethod
-    def build(cls, data_weight: Tensor, edges: tuple[Tensor, ...], levels: int) -> FixedMultigrid:
+    def build(cls, data_weight: Tensor, edges: tuple[Edges, ...], levels: int) -> FixedMultigrid:
         """Coarsen `levels` times."""
         grids = []
         for _ in range(levels):
@@ -178,8 +187,9 @@ class FixedMultigrid:
         rest = list(tensors)
         grids = []
         for level in range(levels + 1):
-            data_weight, smoother, *edges = (rest.pop(0) for _ in range(2 + max(resolutions - level, 1)))
-            grids.append(Grid(data_weight, tuple(edges), smoother, rest.pop(0) if level < levels else None))
+            data_weight, smoother = rest.pop(0), rest.pop(0)
+            edges = tuple((rest.pop(0), rest.pop(0)) for _ in range(max(resolutions - level, 1)))
+            grids.append(Grid(data_weight, edges, smoother, rest.pop(0) if level < levels else None))
         return cls(tuple(grids))
 
     def __call__(self, b: Tensor, level: int = 0) -> Tensor:
@@ -251,10 +261,10 @@ def prepare(
     levels: int,
 ) -> Problem:
     """Build the equations and their grids; 2^levels divides h and w, and levels ≥ R − 1."""
-    edges = tuple(torch.cat([F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))], 1) for w in weights)
-    mean_edge = edges[0].mean((1, 2, 3), keepdim=True) * 2
+    edges = tuple((F.pad(w[:, :1, :, 1:], (1, 0)), F.pad(w[:, 1:, 1:], (0, 0, 1, 0))) for w in weights)
+    mean_edge = edges[0][0].mean((1, 2, 3), keepdim=True) + edges[0][1].mean((1, 2, 3), keepdim=True)
     floating = (data_weight.sum((1, 2, 3), keepdim=True) <= 1e-6 * mean_edge).to(data_weight)
-    flow = spread_sum([divergence(w * g) for w, g in zip(edges, gradients)])
+    flow = spread_sum([divergence((wx * g[:, :1], wy * g[:, 1:])) for (wx, wy), g in zip(edges, gradients)])
     b = project(data_weight * sparse_log_depth + flow, floating)
     x = project(warm_start, floating)
     r = project(b - apply(data_weight, edges, x), floating)

@@ -45,6 +45,7 @@ from omnidc.network.refine import (
     median5,
     pixel_color_distance,
     propagate,
+    softmax,
     spread_residual,
 )
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
@@ -276,7 +277,7 @@ class CompactNetwork(DepthNetwork):
         keep_input: bool | Tensor,  # as a tensor: bool [1, 1, 1, 1]
     ) -> tuple[Tensor, ...]:
         """Return depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
-        start, log_scale, sky, pull_logit, guide = torch.split(maps, [1, 1, 1, 1, 9], dim=1)
+        start, log_scale, sky, pull_logit, *guide = torch.split(maps, 1, dim=1)
         measured, given = masked_log(sparse / median)
         confidence, weight = (judged * given).chunk(2, dim=1)
         if isinstance(keep_input, Tensor):
@@ -284,7 +285,8 @@ class CompactNetwork(DepthNetwork):
         else:
             pull = given if keep_input else weight * torch.sigmoid(pull_logit)
         color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
-        affinity = torch.addcmul(guide, pixel_color_distance(image), color).softmax(dim=1)
+        distance = pixel_color_distance(image)
+        affinity = softmax([torch.addcmul(one, apart, color) for one, apart in zip(guide, distance, strict=True)])
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
         depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
@@ -364,7 +366,7 @@ class CompactNetwork(DepthNetwork):
         pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean
         half = torch.addcmul(half, torch.sigmoid(share), correction)
-        half = propagate(half, guide.softmax(dim=1), self.config.half_steps, measured, pull)
+        half = propagate(half, softmax(torch.split(guide, 1, dim=1)), self.config.half_steps, measured, pull)
         return x2, half, maps
 
 

@@ -8,12 +8,16 @@ needs no slope, then a few steps of propagation (as DySPN, with a fixed neighbor
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
 c is the weight of the measurement o. Last, a median removes deviations of single pixels, and the remaining residuals at
 reliable measurements are spread over the surfaces around them.
+
+Affinities are nine maps, not one of nine channels: on a CPU, joining and splitting channels takes as long as the
+arithmetic in between.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -34,7 +38,7 @@ UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0,
 
 def propagate(
     x: Tensor,  # [B, 1, H, W]
-    affinity: Tensor,  # [B, 9, H, W] ≥ 0, sums to 1 over the neighborhood
+    affinity: Sequence[Tensor],  # 9 × [B, 1, H, W] ≥ 0, with a sum of 1
     steps: int,
     measured: Tensor | None = None,  # [B, 1, H, W], x of the measurements, anything where there is none
     pull: Tensor | None = None,  # [B, 1, H, W] in [0, 1], c: weight of the measurement, 0 where there is none
@@ -48,6 +52,14 @@ def propagate(
     for _ in range(steps):
         x = constrain(_mix(x, affinity))
     return x
+
+
+def softmax(logits: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the softmax over maps of one shape."""
+    highest = reduce(torch.maximum, logits).detach()  # cancels out
+    powers = [(one - highest).exp() for one in logits]
+    inverse = _sum(powers).reciprocal()
+    return tuple(one * inverse for one in powers)
 
 
 def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
@@ -85,11 +97,15 @@ def spread_residual(
     start = x
     weight = torch.sigmoid((confidence - RELIABLE_CONFIDENCE) / CONFIDENCE_WIDTH) * given
     for size in SPREAD_CELLS:
-        maps = _window_regression(start, measured - x, weight, size)
-        maps = F.interpolate(maps, scale_factor=size, mode="bilinear", align_corners=False)[..., :height, :width]
-        mx, mr, slope, precision, share = maps.chunk(5, dim=1)
-        apart = start - mx
-        x = x + share * torch.exp(-apart.square() * precision) * (mr + slope * apart)
+        end = (0, -width % size, 0, -height % size)  # completes the last cells
+        log_depth = F.pad(start, end)
+        mx, mr, slope, precision, share = (
+            F.interpolate(one, scale_factor=size, mode="bilinear", align_corners=False)
+            for one in _window_regression(log_depth, F.pad(measured - x, end), F.pad(weight, end), size)
+        )
+        apart = log_depth - mx
+        correction = share * torch.exp(-apart.square() * precision) * (mr + slope * apart)
+        x = x + correction[..., :height, :width]
     return x
 
 
@@ -97,24 +113,21 @@ def _window_regression(
     x: Tensor,  # [B, 1, H, W]
     r: Tensor,  # [B, 1, H, W]
     weight: Tensor,  # [B, 1, H, W] ≥ 0
-    size: int,  # pixels along a cell
-) -> Tensor:  # [B, 5, ⌈H / size⌉, ⌈W / size⌉]
+    size: int,  # pixels along a cell; divides H and W
+) -> tuple[Tensor, ...]:  # 5 × [B, 1, H / size, W / size]
     """Return x̄, r̄, b, precision and share of the Gaussian of `spread_residual`, of each cell and the eight around it.
 
     Second moments are summed about the means of cells, then of windows: differences of large sums would lose digits.
     """
-    height, width = x.shape[-2:]
-    end = (0, size - 1, 0, size - 1)  # completes the last cell; pooling drops it where it is complete
 
-    def cell_sums(maps: list[Tensor]) -> list[Tensor]:
-        pooled = F.avg_pool2d(F.pad(torch.cat(maps, dim=1), end), size) * size**2
-        return list(pooled.chunk(len(maps), dim=1))
+    def cell_sum(values: Tensor) -> Tensor:
+        return F.avg_pool2d(values, size) * size**2
 
-    n, sx, sr = cell_sums([weight, weight * x, weight * r])
-    mean_x, mean_r = sx / (n + 1e-6), sr / (n + 1e-6)
-    means = F.interpolate(torch.cat([mean_x, mean_r], dim=1), scale_factor=size, mode="nearest")[..., :height, :width]
-    dx, dr = x - means[:, :1], r - means[:, 1:]
-    xx, xr = cell_sums([weight * dx * dx, weight * dx * dr])
+    n = cell_sum(weight)
+    mean_x, mean_r = cell_sum(weight * x) / (n + 1e-6), cell_sum(weight * r) / (n + 1e-6)
+    dx = x - F.interpolate(mean_x, scale_factor=size, mode="nearest")
+    moment = weight * dx  # its sum is 0, so that r needs no mean
+    xx, xr = cell_sum(moment * dx), cell_sum(moment * r)
 
     rows, columns = n.shape[-2:]
     padded = F.pad(torch.cat([n, mean_x, mean_r, xx, xr], dim=1), (1, 1, 1, 1))
@@ -129,7 +142,7 @@ def _window_regression(
     covariance = _sum(k * (c[4] + c[0] * (c[1] - mx) * (c[2] - mr)) for k, c in around) / (total + 1e-6)
     slope = covariance / (variance + SLOPE_PRIOR**2)
     precision = 0.5 / (2 * variance + SAME_SURFACE**2)
-    return torch.cat([mx, mr, slope, precision, total / (total + FADE)], dim=1)
+    return mx, mr, slope, precision, total / (total + FADE)
 
 
 def _sum(terms: Iterable[Tensor]) -> Tensor:
@@ -139,18 +152,23 @@ def _sum(terms: Iterable[Tensor]) -> Tensor:
     return first
 
 
-def _mix(x: Tensor, affinity: Tensor) -> Tensor:
-    mixed: Tensor = _Step.apply(x, affinity) if torch.is_grad_enabled() else _step(x, affinity)  # type: ignore[no-untyped-call]
+def _mix(x: Tensor, affinity: Sequence[Tensor]) -> Tensor:
+    mixed: Tensor = _Step.apply(x, *affinity) if torch.is_grad_enabled() else _step(x, affinity)  # type: ignore[no-untyped-call]
     return mixed
 
 
-def _step(x: Tensor, affinity: Tensor) -> Tensor:
+def _step(x: Tensor, affinity: Sequence[Tensor]) -> Tensor:
     """Return Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
-    height, width = x.shape[-2:]
-    padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-    out = torch.zeros_like(x)
-    for k, (y, x0) in enumerate(NEIGHBORHOOD):
-        out = torch.addcmul(out, affinity[:, k : k + 1], padded[..., y : y + height, x0 : x0 + width])
+    return _weighted_sum(F.pad(x, (1, 1, 1, 1), mode="replicate"), affinity)
+
+
+def _weighted_sum(padded: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """Return Σ_k w_k x(p + n_k) of x with one more pixel on each side."""
+    height, width = padded.shape[-2] - 2, padded.shape[-1] - 2
+    shifted = [padded[..., y : y + height, x : x + width] for y, x in NEIGHBORHOOD]
+    out = weights[0] * shifted[0]
+    for weight, one in zip(weights[1:], shifted[1:], strict=True):
+        out = torch.addcmul(out, weight, one)
     return out
 
 
@@ -158,26 +176,26 @@ class _Step(torch.autograd.Function):
     """`_step` with a backward pass that adds up in place; torch's own fills and adds a map per neighbor."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, affinity: Tensor) -> Tensor:
-        ctx.save_for_backward(x, affinity)
+    def forward(ctx: Any, x: Tensor, *affinity: Tensor) -> Tensor:
+        ctx.save_for_backward(x, *affinity)
         return _step(x, affinity)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        x, affinity = ctx.saved_tensors
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, ...]:
+        x, *affinity = ctx.saved_tensors
         height, width = x.shape[-2:]
         padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-        d_padded, d_affinity = torch.zeros_like(padded), torch.empty_like(affinity)
-        for k, (y, x0) in enumerate(NEIGHBORHOOD):
+        d_padded, d_affinity = torch.zeros_like(padded), []
+        for weight, (y, x0) in zip(affinity, NEIGHBORHOOD, strict=True):
             rows, columns = slice(y, y + height), slice(x0, x0 + width)
-            d_padded[..., rows, columns].addcmul_(affinity[:, k : k + 1], upstream)
-            torch.mul(upstream, padded[..., rows, columns], out=d_affinity[:, k : k + 1])
+            d_padded[..., rows, columns].addcmul_(weight, upstream)
+            d_affinity.append(upstream * padded[..., rows, columns])
         d_padded[..., 1, :] += d_padded[..., 0, :]
         d_padded[..., -2, :] += d_padded[..., -1, :]
         d_padded[..., 1] += d_padded[..., 0]
         d_padded[..., -2] += d_padded[..., -1]
-        return d_padded[..., 1:-1, 1:-1], d_affinity
+        return d_padded[..., 1:-1, 1:-1], *d_affinity
 
 
 def convex_upsample2x(
@@ -185,13 +203,8 @@ def convex_upsample2x(
     logits: Tensor,  # [B, 36, h, w], of the nine cells around a cell, for each of its four pixels
 ) -> Tensor:  # [B, 1, 2 h, 2 w]
     """Make each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
-    batch, _, height, width = x.shape
-    weights = logits.reshape(batch, 9, 4, height, width).softmax(dim=1)
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-    out = torch.zeros_like(weights[:, 0])
-    for k, (y, x0) in enumerate(NEIGHBORHOOD):
-        out = torch.addcmul(out, weights[:, k], padded[..., y : y + height, x0 : x0 + width])
-    return F.pixel_shuffle(out, 2)
+    return F.pixel_shuffle(_weighted_sum(padded, softmax(torch.split(logits, 4, dim=1))), 2)
 
 
 def bilinear_logits() -> list[float]:
@@ -205,21 +218,23 @@ def bilinear_logits() -> list[float]:
     ]
 
 
-def pixel_color_distance(image: Tensor) -> Tensor:  # [B, 3, H, W] → [B, 9, H, W]
+def pixel_color_distance(image: Tensor) -> tuple[Tensor, ...]:  # [B, 3, H, W] → 9 × [B, 1, H, W]
     """Return the distance in color, in units of `COLOR_STEP`, of a pixel from each of its neighborhood; 0 from itself.
 
     Pixels beyond the border repeat those at it. A distance serves both of its ends, so that four are computed.
     """
     height, width = image.shape[-2:]
     padded = F.pad(image.contiguous() / COLOR_STEP, (1, 1, 1, 1), mode="replicate")
+    channels = torch.split(padded, 1, dim=1)
     parts = [torch.zeros_like(image[:, :1])] * 9
     for k in range(4):
         y, x = NEIGHBORHOOD[k]
         # of the padded pixels p and p + (1 − y, 1 − x)
-        near = padded[..., : height + 2 - (1 - y), max(0, x - 1) : width + 2 - max(0, 1 - x)]
-        far = padded[..., 1 - y :, max(0, 1 - x) : width + 2 - max(0, x - 1)]
-        distance = ((near - far).square().sum(dim=1, keepdim=True) + 1e-4).sqrt()
+        near = slice(height + 2 - (1 - y)), slice(max(0, x - 1), width + 2 - max(0, 1 - x))
+        far = slice(1 - y, None), slice(max(0, 1 - x), width + 2 - max(0, x - 1))
+        squares = ((one[..., near[0], near[1]] - one[..., far[0], far[1]]).square() for one in channels)
+        distance = (_sum(squares) + 1e-4).sqrt()
         top, left = 1 - (1 - y), 1 - max(0, 1 - x)
         parts[k] = distance[..., top : top + height, left : left + width]
         parts[8 - k] = distance[..., 1 : 1 + height, 1 - max(0, x - 1) : 1 - max(0, x - 1) + width]
-    return torch.cat(parts, dim=1)
+    return tuple(parts)

@@ -40,6 +40,7 @@ FEATURES = 2 + 3 * len(WINDOWS) + 5 + 3 * len(GRIDS)
 IRLS_STEPS = 2  # fits that only give weights to the next
 ROBUST_SCALE = 2.0  # scatters at which the weight of a measurement in the next fit is a quarter
 SCATTER = 0.05  # standard deviations of the scene's log depth: what measurements of one surface differ by
+ABSENT = 1e9  # scatters: the log depth of a neighbor that does not exist
 CLIP = 6.0
 MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
 ISOLATED = 0.5  # standard deviations from the others on its side at which a measurement counts half as isolated
@@ -230,25 +231,31 @@ def _agreement(
     """
     height, width = z.shape[-2:]
     near, far, one, two = _cell_extremes(z, valid, grid)
-    cells = F.pad(torch.cat([near / SCATTER, far / SCATTER, one, two], dim=1), (REACH,) * 4)
-    blocks = F.interpolate(cells, scale_factor=grid, mode="nearest").unsqueeze(2)
+    count = one + two
+    count = F.avg_pool2d(F.pad(count, (REACH,) * 4), 2 * REACH + 1, stride=1) * (2 * REACH + 1) ** 2 - count
+    count = F.interpolate(count, scale_factor=grid, mode="nearest")[..., :height, :width]
+    # Where there is none, one that is too far away to count: so that all are summed alike.
+    near, far = torch.where(one > 0, near / SCATTER, ABSENT), torch.where(two > 0, far / SCATTER, ABSENT)
+    cells = F.pad(torch.cat([near, far], dim=1), (REACH,) * 4, value=ABSENT)
+    blocks = torch.split(F.interpolate(cells, scale_factor=grid, mode="nearest"), 1, dim=1)
     step = grid / WINDOWS[-1] / SCATTER
-    across, down = (one.unsqueeze(1) * step for one in slope)
-    own = (z / SCATTER).unsqueeze(1)  # [B, 1, 8, h, w] against [B, 2, 1, h, w], the nearest and the farthest
-    sums = torch.zeros_like(own).expand(-1, 2, -1, -1, -1)
-    flat, sloped, count = sums, sums, torch.zeros_like(own[:, :, :1]).expand(-1, 2, -1, -1, -1)
-    unit = torch.ones_like(own[:, :, :1])
+    across, down = (one * step for one in slope)
+    own = z / SCATTER
+    flat, sloped = torch.zeros_like(z), torch.zeros_like(z)
     around = range(-REACH, REACH + 1)
     for i, j in ((i, j) for i in around for j in around if i or j):
         top, left = (i + REACH) * grid, (j + REACH) * grid
-        values, given = blocks[..., top : top + height, left : left + width].chunk(2, dim=1)
-        apart = own - values
-        flat = flat + given / torch.addcmul(unit, apart, apart)
-        apart = apart + (j * across + i * down)
-        sloped = sloped + given / torch.addcmul(unit, apart, apart)
-        count = count + given
-    flat, sloped, count = (one.sum(1) for one in (flat, sloped, count))
+        tilt = j * across + i * down
+        for extreme in blocks:
+            there = extreme[..., top : top + height, left : left + width]
+            flat = flat + _closeness(own - there)
+            sloped = sloped + _closeness(own - (there - tilt))
     return [flat / (count + 0.5), sloped / (count + 0.5), count.log1p().expand_as(z)]
+
+
+def _closeness(apart: Tensor) -> Tensor:
+    """Return 1 / (1 + d²)."""
+    return (apart * apart + 1).reciprocal()
 
 
 def _cell_extremes(z: Tensor, valid: Tensor, grid: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
