@@ -324,6 +324,7 @@ def test_page_behind_a_proxy_finds_everything(client_of: Any, room: Any, prefix:
     assert 'href="/' not in page.text
     for path in ("static/app.js", "static/style.css", "page/info", "openapi.json", "healthz"):
         assert client.get(f"{prefix}/{path}", headers=headers).status_code == 200, path
+    assert client.get(f"{prefix}/openapi.json", headers=headers).json()["servers"] == [{"url": "/depth"}]
     script = client.get(f"{prefix}/static/app.js", headers=headers).text
     assert '"/page' not in script
     assert "`/page" not in script

@@ -170,7 +170,6 @@ def create_app(completer: Completer, settings: Settings | None = None) -> FastAP
         description=openapi.ABOUT,
         docs_url=None,
         redoc_url=None,
-        root_path=settings.root_path,
         lifespan=lifespan,
     )
     app.state.shared = shared

@@ -69,9 +69,10 @@ class SecurityMiddleware:
             self.metrics.answered(_method(scope), route, status or 500, time.monotonic() - started)
 
     def _with_root_path(self, scope: Scope) -> Scope:
-        """Put back the prefix that a proxy stripped: mounted folders are only found with it."""
+        """Name the prefix, and put it back where a proxy stripped it: mounted folders are only found with it."""
         root, path = self.settings.root_path, scope["path"]
-        return scope if path == root or path.startswith(f"{root}/") else {**scope, "path": root + path}
+        has_prefix = path == root or path.startswith(f"{root}/")
+        return {**scope, "root_path": root, "path": path if has_prefix else root + path}
 
     def _refusal(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
