@@ -1,7 +1,7 @@
 """CPU time and peak memory of `complete()` as a whole, this source tree against another one, in one run.
 
     git worktree add ../old 62b0c79
-    python benchmarks/complete.py --old ../old/src [--model FILE] [--size 480x640 --size 240x320]
+    python benchmarks/complete.py --old ../old/src [--model FILE] [--size 480x640 --size 240x320] [--json FILE]
 
 Both trees run in child processes with one thread (OMP_NUM_THREADS), in turns, so that other programs slow both alike.
 Time is process time, the least of all calls; memory is the peak of a process that completes one image.
@@ -15,6 +15,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+from cells import emit
 
 CHILD = """
 import json, resource, sys, time
@@ -55,9 +57,11 @@ def main() -> None:
     parser.add_argument("--size", action="append", help="HEIGHTxWIDTH, repeatable")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--calls", type=int, default=5)
+    parser.add_argument("--names", nargs=2, default=["old", "new"], help="of the two trees in the table")
+    parser.add_argument("--json", type=Path, help="also write the table for the docs")
     arguments = parser.parse_args()
     new = Path(__file__).parents[1] / "src"
-    print(f"{'size':>9}  {'old s':>7} {'new s':>7} {'ratio':>6}  {'old MB':>7} {'new MB':>7} {'ratio':>6}")
+    rows = []
     for text in arguments.size or ["480x640", "240x320"]:
         height, width = (int(side) for side in text.split("x"))
         rounds = [
@@ -69,11 +73,15 @@ def main() -> None:
         ]
         seconds = [min(one[side]["seconds"] for one in rounds) for side in (0, 1)]
         memory = [min(one[side]["megabytes"] for one in rounds) for side in (0, 1)]
-        print(
-            f"{text:>9}  {seconds[0]:7.3f} {seconds[1]:7.3f} {seconds[1] / seconds[0]:6.2f}  "
-            f"{memory[0]:7.0f} {memory[1]:7.0f} {memory[1] / memory[0]:6.2f}",
-            flush=True,
+        rows.append(
+            [
+                *(text, f"{seconds[0]:.3f}", f"{seconds[1]:.3f}", f"{seconds[1] / seconds[0]:.2f}"),
+                *(f"{memory[0]:.0f}", f"{memory[1]:.0f}", f"{memory[1] / memory[0]:.2f}"),
+            ]
         )
+    names = arguments.names
+    header = ["size", *(f"{name}, CPU s" for name in names), "ratio", *(f"{name}, MB" for name in names), "ratio"]
+    emit(header, rows, arguments.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from omnidc.deploy.loading import complete, load
     from omnidc.pipeline import Completion, DepthCompleter
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = ["Completion", "DepthCompleter", "OmnidcError", "__version__", "complete", "load"]
 
