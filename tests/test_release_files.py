@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -21,6 +22,11 @@ def text_of(name: str) -> str:
 def test_version_is_written_in_the_package_and_citation_only() -> None:
     assert 'dynamic = ["version"]' in text_of("pyproject.toml")
     assert f"version: {omnidc.__version__}\n" in text_of("CITATION.cff")
+
+
+def test_model_card_names_the_bundled_weights() -> None:
+    weights = ROOT / "src/omnidc/weights/compact.safetensors"
+    assert hashlib.sha256(weights.read_bytes()).hexdigest() in text_of("src/omnidc/weights/README.md")
 
 
 def test_changelog_starts_with_the_coming_release() -> None:

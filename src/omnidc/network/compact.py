@@ -153,7 +153,6 @@ class CompactNetwork(DepthNetwork):
         # The same of the propagation at full size, for the four pixels of a cell
         self.full_head = _last(c2, (*[PULL_LOGIT] * 4, *[0.0] * 16, *[CENTER_LOGIT] * 4, *[0.0] * 16))
         self.affinity_color = nn.Parameter(torch.tensor(0.5))
-        self.scale_at_input = nn.Parameter(torch.tensor(-0.5))
         self.log_alpha = nn.Parameter(torch.tensor(math.log(DATA_WEIGHT)))
         self.weight_slope = nn.Parameter(torch.tensor(WEIGHT_SLOPE))
         self.weight_logit = nn.Parameter(torch.tensor(WEIGHT_LOGIT))
@@ -290,7 +289,7 @@ class CompactNetwork(DepthNetwork):
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
         depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
-        scale = depth * (log_scale + self.scale_at_input * weight).exp()
+        scale = depth * log_scale.exp()
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
     def _gradients(
