@@ -1,7 +1,7 @@
 """Numba kernels of the CPU rasterizer: projection, tile lists, compositing, and their adjoints.
 
-The inner loops run over the pixels of (box of a Gaussian) ∩ tile, so that LLVM vectorizes them; the box encloses
-α ≥ `MIN_ALPHA` and shrinks with opacity. The backward pass runs front to back like the forward pass: the rest is the
+The inner loops run over the pixels of a row of (ellipse of a Gaussian) ∩ tile, so that LLVM vectorizes them; the ellipse
+encloses α ≥ `MIN_ALPHA` and shrinks with opacity. The backward pass runs front to back like the forward pass: the rest is the
 total minus what came so far, so nothing is stored per pixel and Gaussian. Gradients are written once for each
 (tile, Gaussian) pair and then summed, so that the result is the same for any number of threads.
 
@@ -22,8 +22,10 @@ TILE_W, TILE_H = 32, 16  # pixels; wide rows vectorize better
 STOP = 2e-5  # a tile ends when every pixel transmits less than this
 CHECK_EVERY = 32  # Gaussians between two tests of `STOP`
 
-# Columns of a projected Gaussian: center u v, depth z, conic a b c (inverse covariance), half box x y, visible 0/1.
-U, V, Z, CA, CB, CC, RX, RY, VISIBLE = range(9)
+# Columns of a projected Gaussian: center u v, depth z, conic a b c (inverse covariance), half box x y, the square of the
+# Mahalanobis distance at which α = `MIN_ALPHA`, visible 0/1.
+U, V, Z, CA, CB, CC, RX, RY, REACH, VISIBLE = range(10)
+COLUMNS = 10
 # Columns of the gradient of a projected Gaussian: the first six as above, opacity, red, green, blue.
 G_OPACITY, G_RED = 6, 7
 
@@ -91,7 +93,7 @@ def _to_camera(means, view, i):
 
 @jit
 def project(means, scales, quats, opacities, view, camera, near, first, step, out):
-    """Fill out [N, 9] (zero before the call) with Σ' = J N (J N)ᵀ + BLUR · I and what follows from it."""
+    """Fill out [N, 10] (zero before the call) with Σ' = J N (J N)ᵀ + BLUR · I and what follows from it."""
     fx, fy, cx, cy, width, height = camera
     limit_x, limit_y = JACOBIAN_LIMIT * 0.5 * width / fx, JACOBIAN_LIMIT * 0.5 * height / fy
     for i in range(first, means.shape[0], step):
@@ -116,7 +118,7 @@ def project(means, scales, quats, opacities, view, camera, near, first, step, ou
             continue
         out[i, U], out[i, V], out[i, Z] = u, v, z
         out[i, CA], out[i, CB], out[i, CC] = c / det, -b / det, a / det
-        out[i, RX], out[i, RY], out[i, VISIBLE] = rx, ry, 1
+        out[i, RX], out[i, RY], out[i, REACH], out[i, VISIBLE] = rx, ry, reach, 1
 
 
 @jit
@@ -160,6 +162,21 @@ def _box(flat, i, left, top, w, h):
 
 
 @jit
+def _ellipse(flat, i):
+    """Return du/dv of the middles of its rows, its half width at the center, and 1 / (half height)²."""
+    return -flat[i, CB] / flat[i, CA], math.sqrt(flat[i, REACH] / flat[i, CA]), 1 / (flat[i, RY] * flat[i, RY])
+
+
+@jit
+def _row(ellipse, u, dy, x0, x1):
+    """Return the pixels of a row, dy from the center, that an ellipse covers, within x0 … x1; ends excluded."""
+    tilt, half, inverse = ellipse
+    middle, half = u + tilt * dy, half * math.sqrt(max(1 - dy * dy * inverse, 0))
+    # One pixel more on each side for rounding; clamped before `int`, which can overflow
+    return int(max(float(x0), middle - half)), int(min(float(x1), middle + half + 2))
+
+
+@jit
 def _is_opaque(light, w, h):
     for y in range(h):
         for x in range(w):
@@ -190,9 +207,11 @@ def composite(flat, opacities, colors, starts, ids, tw, th, first, step, out, do
             u, v = f(flat[i, U] - left), f(flat[i, V] - top)
             a, b, c, o = -half * flat[i, CA], -flat[i, CB], -half * flat[i, CC], opacities[i]
             c0, c1, c2, c3 = colors[i, 0], colors[i, 1], colors[i, 2], flat[i, Z]
+            ellipse = _ellipse(flat, i)
             for y in range(y0, y1):
                 dy = ramp[y] - v
-                for x in range(x0, x1):
+                begin, end = _row(ellipse, u, dy, x0, x1)
+                for x in range(begin, end):
                     dx = ramp[x] - u
                     alpha = o * _exp(max(lowest, a * dx * dx + b * dx * dy + c * dy * dy), taylor)
                     alpha = min(max_alpha, alpha) if alpha >= min_alpha else zero
@@ -242,10 +261,12 @@ def composite_backward(flat, opacities, colors, starts, ids, done, out, grad_out
             a, b, c, o = -half * ca, -cb, -half * cc, opacities[i]
             c0, c1, c2, c3 = colors[i, 0], colors[i, 1], colors[i, 2], flat[i, Z]
             r0 = r1 = r2 = r3 = q = qx = qy = qxx = qxy = qyy = zero
+            ellipse = _ellipse(flat, i)
             for y in range(y0, y1):
                 dy = ramp[y] - v
+                begin, end = _row(ellipse, u, dy, x0, x1)
                 s = sx = sxx = zero
-                for x in range(x0, x1):
+                for x in range(begin, end):
                     dx = ramp[x] - u
                     raw = o * _exp(max(lowest, a * dx * dx + b * dx * dy + c * dy * dy), taylor)
                     alpha = min(max_alpha, raw) if raw >= min_alpha else zero

@@ -49,7 +49,7 @@ class _Rasterize(torch.autograd.Function):
         m, s, q, o, c = (p.detach().contiguous().numpy() for p in (means, scales, quats, opacities, colors))
         view = np.ascontiguousarray(camera.view, dtype=m.dtype)
         lens = (camera.fx, camera.fy, camera.cx, camera.cy, float(camera.width), float(camera.height))
-        flat = np.zeros((len(m), 9), m.dtype)
+        flat = np.zeros((len(m), kernels.COLUMNS), m.dtype)
         _share(kernels.project, (m, s, q, o, view, lens, near), (flat,), threads)
         visible = np.flatnonzero(flat[:, kernels.VISIBLE])
         order = visible[np.argsort(flat[visible, kernels.Z], kind="stable")]
