@@ -4,6 +4,7 @@
     python benchmarks/nvs.py run courtyard … --dataset eth3d --results eth3d.jsonl [--depth NAME=FOLDER …]
     python benchmarks/nvs.py table results.jsonl [--json docs/results]
     python benchmarks/nvs.py list results.jsonl
+    python benchmarks/nvs.py switches results.jsonl [--json docs/results/nvs_tuning.json]
 
 A scene is a folder of `omnidc scenes render --multiview`; with `--regime real` a folder with images/ and a COLMAP
 model, of which every eighth view is held out (sensor depth of 7-Scenes is its truth); with `--dataset eth3d` a scene of
@@ -37,7 +38,7 @@ import omnidc
 from cells import emit
 from consistent_depth import consistent_views
 from nvs_scenes import HOLDOUT, Scene, load_scene
-from nvs_table import ARM_ORDER, comparisons, list_rows
+from nvs_table import ARM_ORDER, comparisons, list_rows, switch_rows
 from omnidc.errors import ConfigError
 from omnidc.evaluation.baselines.interpolation import linear
 from omnidc.io.images import write_picture
@@ -219,6 +220,11 @@ def listing(args: argparse.Namespace) -> None:
     emit(*list_rows(read(args.results)), args.json)
 
 
+def switches(args: argparse.Namespace) -> None:
+    """Print what each option changes, over all regimes and scenes."""
+    emit(*switch_rows(read(args.results)), args.json)
+
+
 def report(args: argparse.Namespace) -> None:
     """Print the table of each regime and what it shows."""
     for one in comparisons(read(args.results)):
@@ -258,6 +264,10 @@ def main(arguments: list[str] | None = None) -> None:
     lister.add_argument("results", type=Path)
     lister.add_argument("--json", type=Path, help="also write the table, for docs/results")
     lister.set_defaults(command=listing)
+    switcher = commands.add_parser("switches")
+    switcher.add_argument("results", type=Path)
+    switcher.add_argument("--json", type=Path, help="also write the table, for docs/results")
+    switcher.set_defaults(command=switches)
     args = parser.parse_args(arguments)
     args.command(args)
 

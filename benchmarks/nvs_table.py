@@ -15,6 +15,7 @@ METRICS = {
     "psnr": "PSNR, dB", "ssim": "SSIM", "lpips": "LPIPS", "depth_rmse": "depth RMSE, m", "depth_rel": "median rel.",
 }  # fmt: skip
 DEPTH_METRICS = {"depth_rmse": "RMSE / none", "depth_rel": "rel. / none"}
+SIGNS = ("+.2f", ".2f", ".2f")  # how a difference and two ratios are printed
 ARM_ORDER = ("none", "sparse", "linear", "omnidc", "omnidc+points", "true")
 RMSE_BAR, REL_BAR, PSNR_LOSS = 0.7, 0.5, -0.3  # of no depth; dB
 
@@ -161,3 +162,28 @@ def list_rows(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[s
         values = [f"{run[metric]:.3f}" if metric in run else "–" for metric in metrics]
         rows.append([run["regime"], run["scene"], run["arm"], options, str(run["seed"]), *values])
     return ["regime", "scene", "arm", "options", "seed", *(METRICS[metric] for metric in metrics)], rows
+
+
+def switch_rows(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return a header and a row for every arm with its options, compared with no depth: mean ± deviation over seeds.
+
+    Within a seed, differences of PSNR are averaged over regimes and scenes, and so are the logarithms of ratios.
+    """
+    runs = {(run["arm"], json.dumps(run["options"]), run["seed"], run["regime"], run["scene"]): run for run in records}
+    rows = []
+    for arm, text in dict.fromkeys(key[:2] for key in runs):
+        if arm == "none":
+            continue
+        by_seed: dict[int, list[list[float]]] = defaultdict(list)
+        for (_, _, seed, *place), run in ((key, run) for key, run in runs.items() if key[:2] == (arm, text)):
+            without = runs.get(("none", "{}", seed, *place))
+            if without is not None:
+                ratios = [np.log(run[metric] / without[metric]) for metric in DEPTH_METRICS]
+                by_seed[seed].append([run["psnr"] - without["psnr"], *ratios])
+        means = np.array([np.mean(values, axis=0) for values in by_seed.values()])  # [seeds, 3]
+        means[:, 1:] = np.exp(means[:, 1:])
+        spread = [f" ± {one:.2f}" for one in means.std(axis=0, ddof=1)] if len(means) > 1 else [""] * 3
+        options = ", ".join(f"{name} {value}" for name, value in json.loads(text).items())
+        cells = [f"{mean:{form}}{deviation}" for mean, deviation, form in zip(means.mean(0), spread, SIGNS)]
+        rows.append([arm, options, str(len(means)), *cells])
+    return ["arm", "options", "seeds", "PSNR − none, dB", *DEPTH_METRICS.values()], rows

@@ -197,6 +197,20 @@ def test_table_without_truth_has_no_depth_columns(tables: ModuleType) -> None:
     assert "no truth of depth" in one.verdict()
 
 
+def test_switches_are_compared_with_no_depth_of_the_same_seed_and_scene(tables: ModuleType) -> None:
+    records = []
+    for seed, gain, factor in ((0, 1.0, 0.5), (1, 2.0, 0.25)):
+        for scene, psnr, error in (("a", 20.0, 4.0), ("b", 30.0, 1.0)):
+            common = {"seed": seed, "depth_rel": 0.1}
+            records.append(run_of("none", scene, psnr, depth_rmse=error, **common))
+            records.append(run_of("omnidc", scene, psnr + gain, depth_rmse=factor * error, **common))
+    records.append(run_of("omnidc", "a", 23.0, depth_rmse=2.0, depth_rel=0.1, options={"sky": "false"}))
+    header, rows = tables.switch_rows(records)
+    assert header[3:] == ["PSNR − none, dB", "RMSE / none", "rel. / none"]
+    assert rows[0] == ["omnidc", "", "2", "+1.50 ± 0.71", "0.38 ± 0.18", "1.00 ± 0.00"]
+    assert rows[1][:5] == ["omnidc", "sky false", "1", "+3.00", "0.50"]
+
+
 def test_table_counts_depth_where_a_scene_has_it(tables: ModuleType) -> None:
     records = runs([0.1, 0.2])
     for record in records:
