@@ -1,9 +1,9 @@
 """Numba kernels of the CPU rasterizer: projection, tile lists, compositing, and their adjoints.
 
-The inner loops run over the pixels of a row of (ellipse of a Gaussian) ∩ tile, so that LLVM vectorizes them; the ellipse
-encloses α ≥ `MIN_ALPHA` and shrinks with opacity. The backward pass runs front to back like the forward pass: the rest is the
-total minus what came so far, so nothing is stored per pixel and Gaussian. Gradients are written once for each
-(tile, Gaussian) pair and then summed, so that the result is the same for any number of threads.
+The inner loops run over the pixels of a row of (ellipse of a Gaussian) ∩ tile, so that LLVM vectorizes them; the
+ellipse encloses α ≥ `MIN_ALPHA` and shrinks with opacity. The backward pass runs front to back like the forward pass:
+the rest is the total minus what came so far, so nothing is stored per pixel and Gaussian. Gradients are written once
+for each (tile, Gaussian) pair and then summed, so that the result is the same for any number of threads.
 
 Kernels with `first` and `step` compute the items first, first + step, …; each releases the GIL.
 """
@@ -22,7 +22,7 @@ TILE_W, TILE_H = 32, 16  # pixels; wide rows vectorize better
 STOP = 2e-5  # a tile ends when every pixel transmits less than this
 CHECK_EVERY = 32  # Gaussians between two tests of `STOP`
 
-# Columns of a projected Gaussian: center u v, depth z, conic a b c (inverse covariance), half box x y, the square of the
+# Columns of a projected Gaussian: center u v, depth z, conic a b c (inverse covariance), half box x y, square of the
 # Mahalanobis distance at which α = `MIN_ALPHA`, visible 0/1.
 U, V, Z, CA, CB, CC, RX, RY, REACH, VISIBLE = range(10)
 COLUMNS = 10
