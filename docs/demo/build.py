@@ -51,9 +51,23 @@ def vendor(target: Path, source: Path | None) -> None:
             shutil.copyfile(path, target / name)
 
 
+def check_whole(model: Path) -> None:
+    """Raise if a readable model needs files beside it, as the bundled one does: the page copies one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = shutil.copyfile(model, Path(folder) / model.name)
+        try:
+            OnnxCompleter(alone)
+        except OmnidcError as error:
+            raise FileError(
+                f"{model} keeps its weights in another file, and the page takes one: "
+                "make it with  omnidc export -o model.onnx."
+            ) from error
+
+
 def build(model: Path, output: Path, onnxruntime: Path | None = None) -> None:
     """Write the page into `output`."""
     completer = OnnxCompleter(model)
+    check_whole(model)
     output.mkdir(parents=True, exist_ok=True)
     vendor(output / "vendor", onnxruntime)
     here = Path(__file__).parent

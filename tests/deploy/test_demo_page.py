@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import omnidc
 from omnidc.errors import FileError
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,13 @@ def builder() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_build_refuses_a_model_whose_weights_lie_beside_it(tmp_path: Path) -> None:
+    bundled = Path(omnidc.__file__).parent / "weights" / "compact.onnx"
+    with pytest.raises(FileError, match="omnidc export"):
+        builder().build(bundled, tmp_path / "site", tmp_path)
+    assert not (tmp_path / "site").exists()
 
 
 def test_build_without_the_runtime_is_refused(model: Path, tmp_path: Path) -> None:
