@@ -9,8 +9,7 @@ over the nine pixels n_k around p. The affinities a follow from learned guides a
 c is the weight of the measurement o. Last, a median removes deviations of single pixels, and the remaining residuals at
 reliable measurements are spread over the surfaces around them.
 
-Affinities are nine maps, not one of nine channels: on a CPU, joining and splitting channels takes as long as the
-arithmetic in between.
+Affinities are nine maps, not one map of nine channels: every join and split of channels would be a copy.
 """
 
 from __future__ import annotations
