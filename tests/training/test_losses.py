@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -396,6 +397,18 @@ def test_sky_counts_where_sky_or_depth_is_known() -> None:
     truth = torch.tensor([0.0, 2.0, 2.0, 0.0]).reshape(1, 1, 1, 4)
     expected = (2 * math.log1p(math.exp(-5)) + 5 + math.log1p(math.exp(-5))) / 3  # the last pixel is unknown
     assert losses.sky_entropy(logit, sky, truth).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_total_adds_the_losses_of_earlier_iterations() -> None:
+    truth = depths(2, 1, 16, 24)
+    leaves = make_leaves(2, 16, 24)
+    first, second, last = (make_prediction({**leaves, "depth": leaves["depth"] * k}) for k in (1.0, 1.5, 2.0))
+    config = LossConfig(iteration_decay=0.5)
+    alone = [total(one, truth, with_holes(truth), config) for one in (first, second, last)]
+    together = total(replace(last, earlier=(first, second)), truth, with_holes(truth), config)
+    assert together.keys() == alone[2].keys()
+    for name, value in together.items():
+        torch.testing.assert_close(value, alone[2][name] + 0.5 * alone[1][name] + 0.25 * alone[0][name])
 
 
 def test_total_does_not_depend_on_the_unit() -> None:

@@ -71,6 +71,7 @@ class Prediction:
     median: Tensor  # [B, 1, 1, 1] > 0, what depth is divided by: `unit` of a staged network (1 without measurements)
     info: SolveInfo
     sky: Tensor | None = None  # [B, 1, H, W], logit of the probability that a pixel has no depth; None = not predicted
+    earlier: tuple[Prediction, ...] = ()  # of the GRU iterations before the last, in training
 
 
 class DepthNetwork(nn.Module, ABC):

@@ -470,6 +470,7 @@ class LossConfig(Settings):
     matching_scales: int = 4
     noise_tolerance: float = 0.1  # log depth: a larger error makes a measurement an outlier
     relative: float = 0.0  # floor of `relative_weight`; 0 = all images count alike
+    iteration_decay: float = 0.9  # weight of a GRU iteration's losses, of those of the next one; as OGNI-DC
 
     def __post_init__(self) -> None:
         names = [loss.name for loss in LOSSES]
@@ -482,7 +483,19 @@ class LossConfig(Settings):
 
 
 def total(prediction: Prediction, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
-    """Return every loss that has a weight, averaged over the batch, and "total", their weighted sum."""
+    """Return every loss that has a weight, averaged over the batch, and "total", their weighted sum.
+
+    Losses of n GRU iterations are added up, Σ_i γ^(n − i) L_i with γ = `iteration_decay`.
+    """
+    result = _total(prediction, batch, config)
+    for steps, earlier in enumerate(reversed(prediction.earlier), start=1):
+        for name, value in _total(earlier, batch, config).items():
+            result[name] = result[name] + config.iteration_decay**steps * value
+    return result
+
+
+def _total(prediction: Prediction, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
+    """Compute the losses of one iteration."""
     inputs = LossInputs.prepare(prediction, batch)
     used = [loss for loss in LOSSES if config.weight(loss) and loss.applies(inputs)]
     if not used:

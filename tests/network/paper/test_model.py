@@ -427,6 +427,18 @@ def test_gru_iterations_after_the_first_read_the_depth(formula_network: Build) -
     assert not torch.allclose(second.gradients[0], other.gradients[0])
 
 
+def test_training_sees_every_gru_iteration(formula_network: Build) -> None:
+    once, twice, thrice = (formula_network(replace(PRESETS["paper"], gru_iterations=n)) for n in (1, 2, 3))
+    inputs = picture(32, 64, share=0.1)
+    thrice.training = True  # of the network alone: its layers compute as in the others
+    result = thrice(*inputs)
+    assert len(result.earlier) == 2
+    for earlier, expected in zip(result.earlier, (once(*inputs), twice(*inputs))):
+        torch.testing.assert_close(earlier.depth, expected.depth)
+        torch.testing.assert_close(earlier.fields.gradients, expected.fields.gradients)
+    assert once(*inputs).earlier == ()
+
+
 def test_gru_iterations_of_small_images_run(formula_network: Build) -> None:
     network = formula_network(PRESETS["ogni-dc"])
     image, sparse = picture(16, 48, share=0.1)

@@ -106,6 +106,10 @@ class PaperNetwork(StagedNetwork):
         sparse: Tensor,  # [B, 1, H, W], depth / median, 0 = no measurement
         prior: Tensor | None = None,  # [B, 1, H, W], output of `normalize_prior`; None = ask self.prior
     ) -> Fields:
+        return self._all_fields(image, sparse, prior)[-1]
+
+    def _all_fields(self, image: Tensor, sparse: Tensor, prior: Tensor | None = None) -> list[Fields]:
+        """Return the fields of each GRU iteration."""
         height, width = image.shape[-2:]
         if height % self.size_divisor or width % self.size_divisor:
             raise InputError(
@@ -123,17 +127,19 @@ class PaperNetwork(StagedNetwork):
         ).map(lambda values: values[..., :height, :width])
         confidence = maps.input_confidence[..., : height // FACTOR, : width // FACTOR]
         if maps.context is None:
-            return Fields((), None, confidence, full)
-        fields, upsampling = self.update(maps.context, sparse, confidence)
-        return replace(fields, refinement=replace(full, upsampling=upsampling))
+            return [Fields((), None, confidence, full)]
+        return [
+            replace(fields, refinement=replace(full, upsampling=upsampling))
+            for fields, upsampling in self.update(maps.context, sparse, confidence)
+        ]
 
     def update(
         self,
         context: Tensor,  # [B, 128, ≥ h, ≥ w]
         sparse: Tensor,  # [B, 1, H, W], depth / median
         confidence: Tensor,  # [B, 1, h, w]
-    ) -> tuple[Fields, Tensor]:
-        """Return the last fields and weights of the upsampling after `gru_iterations` updates of the gradients.
+    ) -> list[tuple[Fields, Tensor]]:
+        """Return fields and weights of the upsampling after each of `gru_iterations` updates of the gradients.
 
         g_k = clamp(g_{k−1} + Δ_k) with Δ_k from the depth of g_{k−1}.
 
@@ -143,6 +149,8 @@ class PaperNetwork(StagedNetwork):
         limit = self.config.gradient_bound
         update = self.update_block(context)
         fields = self._fields_of(update, [g.clamp(-limit, limit) for g in update.gradients], confidence)
+        h, w = confidence.shape[-2:]
+        results = [(fields, update.upsampling[..., :h, :w])]
         for _ in range(1, self.config.gru_iterations):
             log_depth = self.integrate(fields, sparse)[0].detach()
             before = [_grow(g.detach(), like) for g, like in zip(fields.gradients, update.gradients)]
@@ -150,8 +158,8 @@ class PaperNetwork(StagedNetwork):
             update = self.update_block(context, update.state, _grow(centered, context), before[0])
             gradients = [(old + change).clamp(-limit, limit) for old, change in zip(before, update.gradients)]
             fields = self._fields_of(update, gradients, confidence)
-        h, w = confidence.shape[-2:]
-        return fields, update.upsampling[..., :h, :w]
+            results.append((fields, update.upsampling[..., :h, :w]))
+        return results
 
     def _fields_of(self, update: Update, gradients: list[Tensor], confidence: Tensor) -> Fields:
         """Cut the update's maps to the integrator's grid (they are larger for images below `SMALLEST`)."""
@@ -241,11 +249,17 @@ class PaperNetwork(StagedNetwork):
     ) -> Prediction:
         median = self.unit(sparse)
         relative = sparse / median
-        fields = self.fields(image, relative)
-        if self.config.released:
-            fields = replace(fields, refinement=replace(_maps_of(fields), log_median=median.log()))
         if warm_start is not None:
             warm_start = warm_start - median.log()
+        every = self._all_fields(image, relative)
+        used = every if self.training else every[-1:]
+        *earlier, last = (self._predict(fields, relative, median, warm_start) for fields in used)
+        return replace(last, earlier=tuple(earlier))
+
+    def _predict(self, fields: Fields, relative: Tensor, median: Tensor, warm_start: Tensor | None) -> Prediction:
+        """Run stages 3 and 4 on the fields of one GRU iteration."""
+        if self.config.released:
+            fields = replace(fields, refinement=replace(_maps_of(fields), log_median=median.log()))
         log_depth, info = self.integrate(fields, relative, warm_start)
         depth, depth_init, scale = self.refine(fields, log_depth, relative)
         metric_init = depth_init * median
