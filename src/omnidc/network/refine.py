@@ -158,15 +158,11 @@ def _mix(x: Tensor, affinity: Sequence[Tensor]) -> Tensor:
 
 def _step(x: Tensor, affinity: Sequence[Tensor]) -> Tensor:
     """Return Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
-    return _weighted_sum(F.pad(x, (1, 1, 1, 1), mode="replicate"), affinity)
-
-
-def _weighted_sum(padded: Tensor, weights: Sequence[Tensor]) -> Tensor:
-    """Return Σ_k w_k x(p + n_k) of x with one more pixel on each side."""
-    height, width = padded.shape[-2] - 2, padded.shape[-1] - 2
-    shifted = [padded[..., y : y + height, x : x + width] for y, x in NEIGHBORHOOD]
-    out = weights[0] * shifted[0]
-    for weight, one in zip(weights[1:], shifted[1:], strict=True):
+    height, width = x.shape[-2:]
+    padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
+    shifted = [padded[..., y : y + height, x0 : x0 + width] for y, x0 in NEIGHBORHOOD]
+    out = affinity[0] * shifted[0]
+    for weight, one in zip(affinity[1:], shifted[1:], strict=True):
         out = torch.addcmul(out, weight, one)
     return out
 
@@ -202,8 +198,7 @@ def convex_upsample2x(
     logits: Tensor,  # [B, 36, h, w], of the nine cells around a cell, for each of its four pixels
 ) -> Tensor:  # [B, 1, 2 h, 2 w]
     """Make each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
-    padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-    return F.pixel_shuffle(_weighted_sum(padded, softmax(torch.split(logits, 4, dim=1))), 2)
+    return F.pixel_shuffle(_step(x, softmax(torch.split(logits, 4, dim=1))), 2)
 
 
 def bilinear_logits() -> list[float]:
