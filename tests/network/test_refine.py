@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omnidc.network.neighborhood import NEIGHBORHOOD
 from omnidc.network.refine import (
     COLOR_STEP,
     CONFIDENCE_WIDTH,
+    DISTRUST,
     FADE,
-    NEIGHBORHOOD,
     RELIABLE_CONFIDENCE,
     SAME_SURFACE,
     SLOPE_PRIOR,
     SPREAD_CELLS,
+    SURFACE_REACH,
+    TWO_SURFACES,
     bilinear_logits,
     convex_upsample2x,
     median5,
     pixel_color_distance,
     propagate,
+    snap_to_surface,
     softmax,
     spread_residual,
 )
@@ -224,6 +230,74 @@ def test_spread_residual_ignores_low_confidence() -> None:
     x, measured, _, given = measurements(16, 20)
     corrected = spread_residual(x, measured, 0.3 * given, given)
     assert (corrected - x).abs().max() < 1e-2
+
+
+def weighted_measurements(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Log depth, measured log depth, weight and mask: of a third of the pixels, a fourth of these rejected."""
+    generator = torch.Generator().manual_seed(2)
+    x, measured, chance, doubt, weight = torch.rand(5, 1, 1, height, width, generator=generator, dtype=torch.float64)
+    given = (chance < 0.3).double()
+    weight = torch.where(doubt < 0.25, 1e-3 * weight, 0.9 + 0.1 * weight)
+    return x, measured, weight * given, given
+
+
+def slow_snap_to_surface(x: Tensor, measured: Tensor, weight: Tensor, given: Tensor) -> Tensor:
+    """`snap_to_surface`, one pixel after the other."""
+    result = x.clone()
+    for _, _, row, column in given.nonzero().tolist():
+        reach = range(-SURFACE_REACH, SURFACE_REACH + 1)
+        places = [(row + i, column + j) for i in reach for j in reach]
+        inside = [(i, j) for i, j in places if 0 <= i < x.shape[2] and 0 <= j < x.shape[3] and given[0, 0, i, j] > 0]
+        doubts = [DISTRUST * math.log(float(weight[0, 0, i, j]) + 1e-7) ** 2 for i, j in inside]
+        depths = [float(measured[0, 0, i, j]) for i, j in inside]
+        near = min(o + e for o, e in zip(depths, doubts))
+        far = max(o - e for o, e in zip(depths, doubts))
+        value = float(x[0, 0, row, column])
+        target = min(max(value, min(near, far)), max(near, far))
+        if far > near:
+            t = (target - near) / (far - near)
+            edge = (far - near) ** 2 / ((far - near) ** 2 + TWO_SURFACES**2)
+            target += edge * (far - near) * (t**8 / (t**8 + (1 - t) ** 8) - t)
+        trust = math.exp(min(0.0, far - near) / DISTRUST) * (1 - float(weight[0, 0, row, column]))
+        result[0, 0, row, column] = value + trust * (target - value)
+    return result
+
+
+def test_snap_to_surface_equals_slow_twin() -> None:
+    inputs = weighted_measurements(12, 15)
+    torch.testing.assert_close(snap_to_surface(*inputs), slow_snap_to_surface(*inputs), rtol=0, atol=1e-5)
+
+
+def test_snap_to_surface_gradients_equal_finite_differences() -> None:
+    x, measured, weight, given = weighted_measurements(6, 7)
+
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return snap_to_surface(x, measured, weight * given, given)
+
+    assert torch.autograd.gradcheck(run, [x.requires_grad_(), weight.requires_grad_()], atol=1e-4)
+
+
+def test_rejected_pixel_at_an_edge_goes_to_the_nearer_surface() -> None:
+    measured = torch.zeros(1, 1, 9, 12)
+    measured[..., 6:] = 0.7
+    given, weight = torch.ones_like(measured), torch.ones_like(measured)
+    x = measured.clone()
+    rejected = [(4, 5, 0.25, 0.0), (4, 6, 0.45, 0.7), (2, 1, 0.3, 0.0), (7, 10, 0.3, 0.7)]  # result of the rest: smeared
+    for row, column, smeared, _ in rejected:
+        x[..., row, column], measured[..., row, column], weight[..., row, column] = smeared, 0.35, 0.0
+    result = snap_to_surface(x, measured, weight, given)
+    for row, column, _, surface in rejected:
+        assert float(result[..., row, column]) == pytest.approx(surface, abs=0.02)
+    assert torch.equal(result[weight > 0], x[weight > 0])
+
+
+def test_snap_to_surface_needs_trusted_measurements() -> None:
+    """A lone rejected measurement, rejected ones among each other, and pixels without one stay as they are."""
+    x, measured, _, given = weighted_measurements(12, 15)
+    torch.testing.assert_close(snap_to_surface(x, measured, 1e-4 * given, given), x, rtol=0, atol=1e-9)
+    trusted = given.clone()
+    changed = snap_to_surface(x, measured, trusted, given)
+    assert torch.equal(changed, x)
 
 
 @pytest.mark.parametrize(("height", "width"), [(7, 9), (1, 5), (2, 2)])

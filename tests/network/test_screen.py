@@ -14,8 +14,12 @@ from omnidc.network.screen import (
     CANDIDATES,
     FEATURES,
     GRIDS,
+    LEAST_EVIDENCE,
+    MOST_EVIDENCE,
     REACH,
     SCATTER,
+    SUPPORT,
+    SUPPORT_SLOPE,
     WINDOWS,
     OutlierClassifier,
     _agreement,
@@ -23,6 +27,7 @@ from omnidc.network.screen import (
     _block_sums,
     _leave_one_out,
     local_features,
+    neighbor_evidence,
     neighborhood_features,
 )
 
@@ -205,3 +210,41 @@ def test_screen_judges_two_measurements_of_a_cell_apart() -> None:
 def test_screen_block_divides_windows() -> None:
     assert BLOCK == 4
     assert all(WINDOWS[-1] % window == 0 for window in WINDOWS)
+
+
+@pytest.mark.parametrize("density", [0.5, 0.8, 1.0])
+def test_neighbor_evidence_equals_slow_twin(density: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = 0.1 * torch.randn(1, 1, 7, 9, generator=generator, dtype=torch.float64)
+    valid = (torch.rand(z.shape, generator=generator) < density).double()
+    result = neighbor_evidence(z * valid, valid)
+    for _, _, row, column in valid.nonzero().tolist():
+        places = [(row + i, column + j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
+        others = [(i, j) for i, j in places if 0 <= i < 7 and 0 <= j < 9 and valid[0, 0, i, j] > 0]
+        apart = [float(z[0, 0, row, column] - z[0, 0, i, j]) for i, j in others]
+        agreeing = sum(1 / (1 + (d / SCATTER) ** 2) for d in apart)
+        evidence = SUPPORT_SLOPE * (8 * agreeing / max(1, len(others)) - SUPPORT)
+        dense = min(max(len(others) - 4, 0), 4) / 4
+        expected = dense * min(max(evidence, LEAST_EVIDENCE), MOST_EVIDENCE)
+        assert float(result[0, 0, row, column]) == pytest.approx(expected, abs=1e-9)
+
+
+def test_dense_neighbors_distinguish_a_depth_edge_from_a_flying_pixel() -> None:
+    z = torch.zeros(1, 1, 12, 16)
+    z[..., 8:] = 2.0
+    z[..., 6, 7], z[..., 3, 3] = 1.0, -1.5  # a flying pixel beside the edge, a speckle
+    evidence = neighbor_evidence(z, torch.ones_like(z))[0, 0, 1:-1, 1:-1]
+    expected = torch.full_like(evidence, MOST_EVIDENCE)
+    wrong = [(5, 6), (2, 2)]
+    for place in wrong:
+        assert evidence[place] < -5
+        expected[place] = evidence[place]
+    torch.testing.assert_close(evidence, expected)
+
+
+def test_sparse_measurements_have_no_evidence_of_neighbors() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(1, 1, 32, 32, generator=generator)
+    valid = (torch.rand(z.shape, generator=generator) < 0.05).float()
+    valid[..., 16, :] = 1  # a scan line
+    assert not (neighbor_evidence(z * valid, valid) * valid).any()

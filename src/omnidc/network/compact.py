@@ -40,11 +40,13 @@ from omnidc.network.normalize import (
 from omnidc.network.prefill import Prefill, prefill, presence, push_residual, upsample2x
 from omnidc.network.refine import (
     SPREAD_CELLS,
+    SURFACE_REACH,
     bilinear_logits,
     convex_upsample2x,
     median5,
     pixel_color_distance,
     propagate,
+    snap_to_surface,
     softmax,
     spread_residual,
 )
@@ -100,7 +102,8 @@ class CompactConfig:
     @property
     def refine_margin(self) -> int:
         """Pixels beyond which nothing at full size matters for a pixel of the result; a multiple of the cells."""
-        reach = 3 * sum(SPREAD_CELLS) + 2 + self.propagation_steps  # cells of a window and their interpolation
+        # cells of a window and their interpolation, the median, the propagation, the surfaces around
+        reach = 3 * sum(SPREAD_CELLS) + 2 + self.propagation_steps + SURFACE_REACH
         return -(-reach // SPREAD_CELLS[0]) * SPREAD_CELLS[0]
 
     @property
@@ -288,6 +291,7 @@ class CompactNetwork(DepthNetwork):
         affinity = softmax([torch.addcmul(one, apart, color) for one, apart in zip(guide, distance, strict=True)])
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
+        log_depth = snap_to_surface(log_depth, measured, weight, given)
         depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
         scale = depth * log_scale.exp()
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence

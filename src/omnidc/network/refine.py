@@ -6,8 +6,9 @@ needs no slope, then a few steps of propagation (as DySPN, with a fixed neighbor
     x ← Σ_k a_k x(p + n_k),   x ← x + c (o − x) where measured,
 
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
-c is the weight of the measurement o. Last, a median removes deviations of single pixels, and the remaining residuals at
-reliable measurements are spread over the surfaces around them.
+c is the weight of the measurement o. Then a median removes deviations of single pixels, and the remaining residuals at
+reliable measurements are spread over the surfaces around them. Last, a pixel whose own measurement was rejected is put
+on one of the surfaces that others within two pixels measured: in a dense map there is no other depth for it.
 
 Affinities are nine maps, not one map of nine channels: every join and split of channels would be a copy.
 """
@@ -24,7 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-NEIGHBORHOOD = [(y, x) for y in range(3) for x in range(3)]
+from omnidc.network.neighborhood import NEIGHBORHOOD, neighbor_pairs
+
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
 RELIABLE_CONFIDENCE = 0.94  # of a measurement whose residual is spread with half of its weight
 CONFIDENCE_WIDTH = 0.025  # of the sigmoid from weight 0 to 1 around it
@@ -32,6 +34,10 @@ SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
 SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
 SAME_SURFACE = 0.04  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
 FADE = 0.15  # weight that must arrive at a cell for half of a residual to be applied
+SURFACE_REACH = 2  # pixels to each side in which `snap_to_surface` looks for trusted measurements
+DISTRUST = 0.1  # of log depth, by which a measurement with a weight of 1 / e is moved out of the way there
+FAR_AWAY = 1e4  # of log depth: where there is no measurement
+TWO_SURFACES = 0.1  # of log depth between the nearest and the farthest of them: half counts as a depth edge
 UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
 
 
@@ -106,6 +112,41 @@ def spread_residual(
         correction = share * torch.exp(-apart.square() * precision) * (mr + slope * apart)
         x = x + correction[..., :height, :width]
     return x
+
+
+def snap_to_surface(
+    x: Tensor,  # [B, 1, H, W], log depth / median
+    measured: Tensor,  # [B, 1, H, W], log depth / median of the measurements, anything where there is none
+    weight: Tensor,  # [B, 1, H, W] in [0, 1], of the measurements, 0 where there is none
+    given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
+) -> Tensor:
+    """Put pixels with a rejected measurement between the nearest and the farthest trusted one around, or on one of them.
+
+    A rejected measurement of a dense map is a flying pixel or a speckle, and its pixel belongs to one of the surfaces
+    beside it. Of the trusted measurements within `SURFACE_REACH` pixels, n is the nearest and f the farthest log depth,
+
+        n = min (o + e),   f = max (o − e),   e = DISTRUST (log w)²,
+
+    so that the extremes are continuous functions of the weights w. x is clamped to [n, f], and where a depth edge
+    separates the two it goes to the nearer one of them: t⁸ / (t⁸ + (1 − t)⁸) for t = (x − n) / (f − n). Where no
+    measurement is trusted, n − f is large and nothing changes.
+    """
+    size = 2 * SURFACE_REACH + 1
+    doubt = DISTRUST * (weight + 1e-7).log().square()
+    nearest, farthest = (
+        F.max_pool2d(torch.where(given > 0, one - doubt, -FAR_AWAY), size, stride=1, padding=SURFACE_REACH)
+        for one in (-measured, measured)
+    )
+    overlap = nearest + farthest  # f − n
+    low, high = torch.minimum(-nearest, farthest), torch.maximum(-nearest, farthest)
+    trust = (overlap / DISTRUST).clamp_max(0).exp() * (given - weight)
+    gap = overlap.clamp_min(0)
+    inside = torch.minimum(torch.maximum(x, low), high)
+    t = ((inside - low) / (gap + 1e-6)).clamp(0, 1)
+    a, b = (one.square().square().square() for one in (t, 1 - t))
+    squared = gap.square()
+    edge = squared / (squared + TWO_SURFACES**2)
+    return torch.addcmul(x, trust, inside + edge * gap * (a / (a + b) - t) - x)
 
 
 def _window_regression(
@@ -217,18 +258,11 @@ def pixel_color_distance(image: Tensor) -> tuple[Tensor, ...]:  # [B, 3, H, W] �
 
     Pixels beyond the border repeat those at it. A distance serves both of its ends, so that four are computed.
     """
-    height, width = image.shape[-2:]
     padded = F.pad(image.contiguous() / COLOR_STEP, (1, 1, 1, 1), mode="replicate")
     channels = torch.split(padded, 1, dim=1)
     parts = [torch.zeros_like(image[:, :1])] * 9
-    for k in range(4):
-        y, x = NEIGHBORHOOD[k]
-        # of the padded pixels p and p + (1 − y, 1 − x)
-        near = slice(height + 2 - (1 - y)), slice(max(0, x - 1), width + 2 - max(0, 1 - x))
-        far = slice(1 - y, None), slice(max(0, 1 - x), width + 2 - max(0, x - 1))
-        squares = ((one[..., near[0], near[1]] - one[..., far[0], far[1]]).square() for one in channels)
+    for k, (near, far, first, second) in enumerate(neighbor_pairs(*image.shape[-2:])):
+        squares = ((one[near] - one[far]).square() for one in channels)
         distance = (_sum(squares) + 1e-4).sqrt()
-        top, left = 1 - (1 - y), 1 - max(0, 1 - x)
-        parts[k] = distance[..., top : top + height, left : left + width]
-        parts[8 - k] = distance[..., 1 : 1 + height, 1 - max(0, x - 1) : 1 - max(0, x - 1) + width]
+        parts[k], parts[8 - k] = distance[first], distance[second]
     return tuple(parts)

@@ -15,6 +15,9 @@ Of each cell of 2 × 2 pixels the nearest and the farthest measurement are compa
 gets a confidence between theirs. Positions are those of blocks of 4 × 4 pixels: windows are 24 pixels wide and more, so
 that two pixels do not matter. The candidates of a block are channels, [B, 8, H / 4, W / 4], so that maps of blocks
 broadcast over them.
+
+Where measurements are dense, the eight pixels around say more than any window: a pixel beside a depth edge agrees with
+at least three of them, a flying pixel or a speckle with fewer. `neighbor_evidence` adds that to the logit.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.integrate.energy import add_pairs
+from omnidc.network.neighborhood import neighbor_pairs
 from omnidc.network.normalize import EMPTY
 
 CELL = 2  # pixels; of each cell two candidates are judged
@@ -42,6 +46,10 @@ ROBUST_SCALE = 2.0  # scatters at which the weight of a measurement in the next 
 SCATTER = 0.05  # standard deviations of the scene's log depth: what measurements of one surface differ by
 ABSENT = 1e9  # scatters: the log depth of a neighbor that does not exist
 CLIP = 6.0
+MIN_DENSE = 4.0  # measured pixels of the eight around, beyond which a measurement is judged by them, too
+SUPPORT = 2.5  # of eight neighbors that agree: as likely right as wrong
+SUPPORT_SLOPE = 4.0  # of the logit, per neighbor that agrees
+LEAST_EVIDENCE, MOST_EVIDENCE = -10.0, 4.0  # of the logit
 MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
 ISOLATED = 0.5  # standard deviations from the others on its side at which a measurement counts half as isolated
 OUTLIER_PRIOR = 0.05  # outliers in any image: the logarithm of their share stays finite
@@ -72,7 +80,7 @@ class OutlierClassifier(nn.Module):
             F.interpolate(one, scale_factor=CELL, mode="nearest") for one in (near, far, logit[:, :1], logit[:, 1:])
         )
         share = (z - near) / (far - near).clamp_min(1e-6)
-        return torch.lerp(low, high, share.clamp(0, 1)) * valid
+        return (torch.lerp(low, high, share.clamp(0, 1)) + neighbor_evidence(z, valid)) * valid
 
     def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 2, W / 2] each → the same
         """Return the logit of each candidate."""
@@ -83,6 +91,27 @@ class OutlierClassifier(nn.Module):
             x = torch.baddbmm(layer.bias[:, None], layer.weight.expand(x.shape[0], -1, -1), x)
             x = x if layer is self.layer3 else F.relu(x, inplace=True)
         return F.pixel_shuffle(x.reshape(-1, *shape), BLOCK // CELL)
+
+
+@torch.no_grad()
+def neighbor_evidence(
+    z: Tensor,  # [B, 1, H, W], log depth in standard deviations of the scene, 0 where not measured
+    valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
+) -> Tensor:  # [B, 1, H, W], anything where not measured
+    """Return what the eight pixels around add to the logit of each measurement; 0 unless most of them are measured.
+
+    A neighbor agrees by 1 / (1 + (d / `SCATTER`)²), d being the distance in log depth; k of eight that agree add
+    `SUPPORT_SLOPE` (k − `SUPPORT`), within bounds.
+    """
+    around = F.pad(torch.where(valid > 0, z / SCATTER, ABSENT), (1, 1, 1, 1), value=ABSENT)
+    agreeing = torch.zeros_like(z)
+    for near, far, first, second in neighbor_pairs(*z.shape[-2:]):
+        close = _closeness(around[near] - around[far])
+        agreeing = agreeing + close[first] + close[second]
+    count = F.avg_pool2d(valid, 3, stride=1, padding=1) * 9 - valid
+    dense = ((count - MIN_DENSE) / (8 - MIN_DENSE)).clamp(0, 1)
+    evidence = SUPPORT_SLOPE * (8 * agreeing / count.clamp_min(1) - SUPPORT)
+    return dense * evidence.clamp(LEAST_EVIDENCE, MOST_EVIDENCE)
 
 
 def cell_candidates(
