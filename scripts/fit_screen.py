@@ -22,7 +22,7 @@ from tqdm import tqdm
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import CompactNetwork
 from omnidc.network.normalize import masked_log, normalization
-from omnidc.network.screen import BLOCK, CELL, OutlierClassifier, candidate_features, cell_candidates
+from omnidc.network.screen import BLOCK, OutlierClassifier, block_candidates, candidate_features
 from omnidc.training.batch import Batch
 from omnidc.training.config import TrainConfig, from_tables, read_preset
 from omnidc.training.data import TrainingSource, open_sources
@@ -40,17 +40,16 @@ def candidates(batch: Batch) -> tuple[Tensor, Tensor]:  # [n, FEATURES], bool [n
     norm = normalization(batch.sparse)
     z, valid = masked_log(batch.sparse / norm.median)
     z = z / norm.log_std
-    values, given = cell_candidates(z, valid)
-    features = candidate_features(values, given)
-    features = F.pixel_shuffle(features.flatten(0, 1), BLOCK // CELL)  # [FEATURES, 2, h, w]
+    values, given = block_candidates(z, valid)
+    features = candidate_features(values, given)[0]  # [FEATURES, 2, h, w]
     known = (batch.sparse > 0) & (batch.gt_depth > 0)
     ones = torch.ones_like(batch.sparse)
     error = (torch.where(known, batch.sparse, ones).log() - torch.where(known, batch.gt_depth, ones).log()).abs()
     wrong = (known & (error > TOLERANCE)) | ((batch.sparse > 0) & batch.outlier_mask)
-    cells, measured = F.pixel_unshuffle(z, CELL)[0], F.pixel_unshuffle(valid, CELL)[0] > 0  # [4, h, w]
+    cells, measured = F.pixel_unshuffle(z, BLOCK)[0], F.pixel_unshuffle(valid, BLOCK)[0] > 0  # [16, h, w]
     nearest = torch.where(measured, cells, torch.inf).argmin(0)
     farthest = torch.where(measured, cells, -torch.inf).argmax(0)
-    right = ~F.pixel_unshuffle(wrong.float(), CELL)[0].gather(0, torch.stack([nearest, farthest])).bool()
+    right = ~F.pixel_unshuffle(wrong.float(), BLOCK)[0].gather(0, torch.stack([nearest, farthest])).bool()
     place = given[0] > 0
     return features[:, place].T, right[place]
 

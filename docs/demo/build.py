@@ -51,13 +51,13 @@ def vendor(target: Path, source: Path | None) -> None:
             shutil.copyfile(path, target / name)
 
 
-def check_whole(model: Path) -> None:
-    """Raise if a readable model needs files beside it, as the bundled one does: the page copies one file."""
+def open_whole(model: Path) -> OnnxCompleter:
+    """Open a model; raise if it needs files beside it, as the bundled one does: the page copies one file."""
     with tempfile.TemporaryDirectory() as folder:
-        alone = shutil.copyfile(model, Path(folder) / model.name)
         try:
-            OnnxCompleter(alone)
-        except OmnidcError as error:
+            return OnnxCompleter(shutil.copyfile(model, Path(folder) / model.name))
+        except (OSError, OmnidcError) as error:
+            OnnxCompleter(model)  # one that cannot be read at all says so
             raise FileError(
                 f"{model} keeps its weights in another file, and the page takes one: "
                 "make it with  omnidc export -o model.onnx."
@@ -66,8 +66,7 @@ def check_whole(model: Path) -> None:
 
 def build(model: Path, output: Path, onnxruntime: Path | None = None) -> None:
     """Write the page into `output`."""
-    completer = OnnxCompleter(model)
-    check_whole(model)
+    completer = open_whole(model)
     output.mkdir(parents=True, exist_ok=True)
     vendor(output / "vendor", onnxruntime)
     here = Path(__file__).parent

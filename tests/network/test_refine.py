@@ -163,7 +163,7 @@ def slow_spread_residual(x: Tensor, measured: Tensor, confidence: Tensor, given:
     places = [(int(i), int(j)) for i, j in given[0, 0].nonzero()]
     for size in SPREAD_CELLS:
         rows, columns = -(-height // size), -(-width // size)
-        maps = torch.zeros(1, 5, rows, columns, dtype=x.dtype)
+        maps = torch.zeros(1, 4, rows, columns, dtype=x.dtype)
         for row in range(rows):
             for column in range(columns):
                 total, values = 0.0, []
@@ -179,12 +179,13 @@ def slow_spread_residual(x: Tensor, measured: Tensor, confidence: Tensor, given:
                 variance = sum(w * (z - mx) ** 2 for w, z, _ in values) / (total + 1e-6)
                 covariance = sum(w * (z - mx) * (r - mr) for w, z, r in values) / (total + 1e-6)
                 precision = 0.5 / (2 * variance + SAME_SURFACE**2)
-                one = [mx, mr, covariance / (variance + SLOPE_PRIOR**2), precision, total / (total + FADE)]
+                share = total / (total + FADE)
+                one = [mx, share * mr, share * covariance / (variance + SLOPE_PRIOR**2), precision]
                 maps[0, :, row, column] = torch.tensor(one, dtype=x.dtype)
         maps = F.interpolate(maps, scale_factor=size, mode="bilinear", align_corners=False)
-        mean, residual, slope, precisions, share = maps[0, :, :height, :width]
+        mean, residual, slope, precisions = maps[0, :, :height, :width]
         apart = start - mean
-        result = result + share * torch.exp(-(apart**2) * precisions) * (residual + slope * apart)
+        result = result + torch.exp(-(apart**2) * precisions) * (residual + slope * apart)
     return result[None, None]
 
 

@@ -4,8 +4,8 @@ Multigrid-preconditioned conjugate gradients on the equations of `omnidc.integra
 between grids and the same sweeps of the coarsest one as `omnidc.integrate.multigrid` with `levels`: the results agree
 after any number of iterations. Two things differ. Maps of edges keep the size of their grid, with 0 in the dropped
 column and row. And the way between two grids is a convolution with a constant kernel, or its transpose. Differences
-are not: onnxruntime pads the channels of a convolution's output to 16, so that one of a single channel takes four
-times as long as a shift and a subtraction.
+are not, on large grids: onnxruntime pads the channels of a convolution's output to 16, so that one of a single channel
+takes four times as long as a shift and a subtraction. Grids with one resolution are small, and there A is a stencil.
 
 `prepare` makes everything that the iterations share, `iterate` is one of them. In the exported file `iterate` is the
 body of a loop (`omnidc.deploy.loop`), so that the file has one iteration, whatever their number.
@@ -44,6 +44,8 @@ _PIXELS = [(a, b) for _ in range(4) for a in (0, 1) for b in (0, 1)]
 _BLOCKS = [(2 * a if k in (2, 3) else 1, 2 * b if k in (1, 3) else 1) for k in range(4) for a in (0, 1) for b in (0, 1)]
 TO_PIXELS: Kernel = [[_one_hot(2, 2, *pixel)] for pixel in _PIXELS]
 FROM_BLOCKS: Kernel = [[_one_hot(3, 3, *block)] for block in _BLOCKS]
+# A cell and those left, right, above and below, as a stencil of A orders them
+CROSS: Kernel = [[_one_hot(3, 3, *place)] for place in ((1, 1), (1, 0), (1, 2), (0, 1), (2, 1))]
 
 
 def from_left(x: Tensor) -> Tensor:
@@ -99,6 +101,17 @@ def apply(data_weight: Tensor, edges: Sequence[Edges], x: Tensor) -> Tensor:
     return data_weight * x + spread_sum([divergence(weighted_gradient(w, mean)) for w, mean in zip(edges, pooled)])
 
 
+def stencil(data_weight: Tensor, edges: Edges) -> Tensor:  # [B, 5, h, w]
+    """Return the five coefficients of A in each cell, of one resolution; the order is that of `CROSS`."""
+    wx, wy = edges
+    return torch.cat([data_weight + degree(edges), -wx, -from_right(wx), -wy, -from_below(wy)], dim=1)
+
+
+def apply_stencil(coefficients: Tensor, x: Tensor) -> Tensor:
+    """Return A x of one resolution in three nodes: on small grids the number of nodes is what takes the time."""
+    return (coefficients * F.conv2d(x, x.new_tensor(CROSS), padding=1)).sum(1, keepdim=True)
+
+
 def _smoother(data_weight: Tensor, edges: Sequence[Edges]) -> Tensor:
     """Return the inverse of `omnidc.integrate.multigrid.smoother_diagonal`."""
     diagonal = (data_weight + degree(edges[0])) / JACOBI_DAMPING
@@ -112,20 +125,27 @@ def _smoother(data_weight: Tensor, edges: Sequence[Edges]) -> Tensor:
 class Grid:
     """A of one grid, its smoother, and the weights of the interpolation from the next coarser one."""
 
-    data_weight: Tensor  # [B, 1, h, w]
-    edges: tuple[Edges, ...]  # per resolution, on a grid of h / 2^r and w / 2^r
+    weight: Tensor  # [B, 1, h, w], of the measurements; with one resolution the stencil of A, [B, 5, h, w]
+    edges: tuple[Edges, ...]  # per resolution, on a grid of h / 2^r and w / 2^r; empty with one resolution
     smoother: Tensor  # [B, 1, h, w], inverse of the smoother's diagonal
     # [B, 16, h / 2, w / 2]: of the own block, those beside, above and across; by sub-row and sub-column. The coarsest
     # grid has None.
     weights: Tensor | None
 
+    @classmethod
+    def make(cls, data_weight: Tensor, edges: tuple[Edges, ...], weights: Tensor | None) -> Grid:
+        smoother = _smoother(data_weight, edges)
+        if len(edges) == 1:
+            return cls(stencil(data_weight, edges[0]), (), smoother, weights)
+        return cls(data_weight, edges, smoother, weights)
+
     def apply(self, x: Tensor) -> Tensor:
         """Return A x."""
-        return apply(self.data_weight, self.edges, x)
+        return apply(self.weight, self.edges, x) if self.edges else apply_stencil(self.weight, x)
 
     def tensors(self) -> list[Tensor]:
         edges = [one for pair in self.edges for one in pair]
-        return [self.data_weight, self.smoother, *edges, *([] if self.weights is None else [self.weights])]
+        return [self.weight, self.smoother, *edges, *([] if self.weights is None else [self.weights])]
 
 
 def coarsen(data_weight: Tensor, edges: tuple[Edges, ...]) -> tuple[Grid, Tensor, tuple[Edges, ...]]:
@@ -136,7 +156,7 @@ def coarsen(data_weight: Tensor, edges: tuple[Edges, ...]) -> tuple[Grid, Tensor
     x_share, y_share = _neighbor_share(wx, wx_after, strength, -1), _neighbor_share(wy, wy_after, strength, -2)
     x_own, y_own = 1 - x_share, 1 - y_share
     weights = F.pixel_unshuffle(torch.cat([x_own * y_own, x_share * y_own, x_own * y_share, x_share * y_share], 1), 2)
-    grid = Grid(data_weight, edges, _smoother(data_weight, edges), weights)
+    grid = Grid.make(data_weight, edges, weights)
     # The edge into an even column crosses to the block before it.
     cx = wx[..., ::2] * (1 - x_share[..., ::2] - from_left(x_share[..., 1::2]))
     cy = wy[..., ::2, :] * (1 - y_share[..., ::2, :] - from_above(y_share[..., 1::2, :]))
@@ -176,7 +196,7 @@ class FixedMultigrid:
         for _ in range(levels):
             grid, data_weight, edges = coarsen(data_weight, edges)
             grids.append(grid)
-        return cls((*grids, Grid(data_weight, edges, _smoother(data_weight, edges), None)))
+        return cls((*grids, Grid.make(data_weight, edges, None)))
 
     def tensors(self) -> list[Tensor]:
         return [tensor for grid in self.grids for tensor in grid.tensors()]
@@ -187,9 +207,10 @@ class FixedMultigrid:
         rest = list(tensors)
         grids = []
         for level in range(levels + 1):
-            data_weight, smoother = rest.pop(0), rest.pop(0)
-            edges = tuple((rest.pop(0), rest.pop(0)) for _ in range(max(resolutions - level, 1)))
-            grids.append(Grid(data_weight, edges, smoother, rest.pop(0) if level < levels else None))
+            weight, smoother = rest.pop(0), rest.pop(0)
+            pairs = resolutions - level if resolutions - level > 1 else 0
+            edges = tuple((rest.pop(0), rest.pop(0)) for _ in range(pairs))
+            grids.append(Grid(weight, edges, smoother, rest.pop(0) if level < levels else None))
         return cls(tuple(grids))
 
     def __call__(self, b: Tensor, level: int = 0) -> Tensor:

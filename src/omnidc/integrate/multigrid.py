@@ -17,8 +17,8 @@ from omnidc.integrate.transfer import Transfer, coarse_edges, edge_strength, int
 
 COARSEST_CELLS = 128  # at most so many unknowns are inverted densely
 JACOBI_DAMPING = 0.7
-SWEEPS = 12  # of the coarsest grid where it is not inverted
-CONDITION = 200.0  # ratio of the eigenvalues between which these sweeps damp every error
+SWEEPS = 8  # of the coarsest grid where it is not inverted
+CONDITION = 100.0  # ratio of the eigenvalues between which these sweeps damp every error
 MAX_EIGENVALUE = 1.45  # of D⁻¹ A, D being the smoother's diagonal
 
 

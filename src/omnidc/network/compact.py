@@ -53,7 +53,7 @@ from omnidc.network.refine import (
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.tracing import is_traced, may_split
-from omnidc.network.trunk import Trunk
+from omnidc.network.trunk import Trunk, convolve_both
 
 DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
 # A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
@@ -364,7 +364,7 @@ class CompactNetwork(DepthNetwork):
         present = presence(cells.weight)
         local = torch.cat([slope, present * mean, correction], dim=1)
         local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)
-        x2 = self.refine2(torch.cat([F.relu(features), local], dim=1))
+        x2 = self.refine2[1:](convolve_both(self.refine2[0], F.relu(features), local))
         maps, share, pull_logit, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
         pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean

@@ -104,12 +104,12 @@ def spread_residual(
     for size in SPREAD_CELLS:
         end = (0, -width % size, 0, -height % size)  # completes the last cells
         log_depth = F.pad(start, end)
-        mx, mr, slope, precision, share = (
+        mx, mr, slope, precision = (
             F.interpolate(one, scale_factor=size, mode="bilinear", align_corners=False)
             for one in _window_regression(log_depth, F.pad(measured - x, end), F.pad(weight, end), size)
         )
         apart = log_depth - mx
-        correction = share * torch.exp(-apart.square() * precision) * (mr + slope * apart)
+        correction = torch.exp(-apart.square() * precision) * (mr + slope * apart)
         x = x + correction[..., :height, :width]
     return x
 
@@ -154,8 +154,10 @@ def _window_regression(
     r: Tensor,  # [B, 1, H, W]
     weight: Tensor,  # [B, 1, H, W] ≥ 0
     size: int,  # pixels along a cell; divides H and W
-) -> tuple[Tensor, ...]:  # 5 × [B, 1, H / size, W / size]
-    """Return x̄, r̄, b, precision and share of the Gaussian of `spread_residual`, of each cell and the eight around it.
+) -> tuple[Tensor, ...]:  # 4 × [B, 1, H / size, W / size]
+    """Return x̄, r̄, b and precision of the Gaussian of `spread_residual`, of each cell and the eight around it.
+
+    r̄ and b are what is applied: they fade where the weights of the window have a small sum.
 
     Second moments are summed about the means of cells, then of windows: differences of large sums would lose digits.
     """
@@ -182,7 +184,8 @@ def _window_regression(
     covariance = _sum(k * (c[4] + c[0] * (c[1] - mx) * (c[2] - mr)) for k, c in around) / (total + 1e-6)
     slope = covariance / (variance + SLOPE_PRIOR**2)
     precision = 0.5 / (2 * variance + SAME_SURFACE**2)
-    return mx, mr, slope, precision, total / (total + FADE)
+    share = total / (total + FADE)
+    return mx, share * mr, share * slope, precision
 
 
 def _sum(terms: Iterable[Tensor]) -> Tensor:

@@ -11,10 +11,10 @@ side of it; the second group of features measures that. Last, neighbors are comp
 same depth, and how many on the plane through the measurement with the slope of the fitted one? A small classifier turns
 the features into a logit.
 
-Of each cell of 2 × 2 pixels the nearest and the farthest measurement are compared with the others; one between the two
-gets a confidence between theirs. Positions are those of blocks of 4 × 4 pixels: windows are 24 pixels wide and more, so
-that two pixels do not matter. The candidates of a block are channels, [B, 8, H / 4, W / 4], so that maps of blocks
-broadcast over them.
+Of each block of 4 × 4 pixels the nearest and the farthest measurement are compared with those of the other blocks; one
+between the two gets a confidence between theirs. The two candidates of a block are channels, [B, 2, H / 4, W / 4], so
+that maps of blocks broadcast over them. Windows are 24 pixels wide and more, so that places within a block do not
+matter.
 
 Where measurements are dense, the eight pixels around say more than any window: a pixel beside a depth edge agrees with
 at least three of them, a flying pixel or a speckle with fewer. `neighbor_evidence` adds that to the logit.
@@ -32,9 +32,8 @@ from omnidc.integrate.energy import add_pairs
 from omnidc.network.neighborhood import neighbor_pairs
 from omnidc.network.normalize import EMPTY
 
-CELL = 2  # pixels; of each cell two candidates are judged
-BLOCK = 4  # pixels; the grid of the moments
-CANDIDATES = 2 * (BLOCK // CELL) ** 2  # of a block
+BLOCK = 4  # pixels; of each block two candidates are judged
+CANDIDATES = 2  # of a block
 WINDOWS = (2, 8, 16)  # blocks; a window is such a cell and the eight around it: 24, 96 and 192 pixels
 ROBUST_WINDOW = 16  # of the fits that only give weights to the next; a second one of 8 blocks found no more outliers
 SIDE_WINDOW = 8  # in which the sides of the plane are compared
@@ -49,7 +48,8 @@ CLIP = 6.0
 MIN_DENSE = 4.0  # measured pixels of the eight around, beyond which a measurement is judged by them, too
 SUPPORT = 2.5  # of eight neighbors that agree: as likely right as wrong
 SUPPORT_SLOPE = 4.0  # of the logit, per neighbor that agrees
-LEAST_EVIDENCE, MOST_EVIDENCE = -10.0, 4.0  # of the logit
+LEAST_EVIDENCE, MOST_EVIDENCE = -10.0, 6.0  # of the logit
+REJECTED_LOGIT, DOUBT_SLOPE = -0.5, 2.0  # of the classifier: neighbors that agree count half there
 MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
 ISOLATED = 0.5  # standard deviations from the others on its side at which a measurement counts half as isolated
 OUTLIER_PRIOR = 0.05  # outliers in any image: the logarithm of their share stays finite
@@ -72,17 +72,20 @@ class OutlierClassifier(nn.Module):
         z: Tensor,  # [B, 1, H, W], log depth in standard deviations of the scene, 0 where not measured
         valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not; H and W multiples of 4
     ) -> Tensor:
-        candidates, given = cell_candidates(z, valid)
+        candidates, given = block_candidates(z, valid)
         logit = self.classify(candidates, given)
         near, far = candidates.chunk(2, dim=1)
         # Back to pixels: a measurement between the two candidates is judged between them.
         near, far, low, high = (
-            F.interpolate(one, scale_factor=CELL, mode="nearest") for one in (near, far, logit[:, :1], logit[:, 1:])
+            F.interpolate(one, scale_factor=BLOCK, mode="nearest") for one in (near, far, logit[:, :1], logit[:, 1:])
         )
         share = (z - near) / (far - near).clamp_min(1e-6)
-        return (torch.lerp(low, high, share.clamp(0, 1)) + neighbor_evidence(z, valid)) * valid
+        logit, evidence = torch.lerp(low, high, share.clamp(0, 1)), neighbor_evidence(z, valid)
+        # Neighbors that agree outweigh doubt, not a rejection: all of them may lie behind the same pane of glass.
+        doubted = torch.sigmoid(DOUBT_SLOPE * (logit - REJECTED_LOGIT))
+        return (logit + evidence.clamp_max(0) + doubted * evidence.clamp_min(0)) * valid
 
-    def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 2, W / 2] each → the same
+    def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 4, W / 4] each → the same
         """Return the logit of each candidate."""
         x = candidate_features(z, valid)
         shape = x.shape[2:]
@@ -90,7 +93,7 @@ class OutlierClassifier(nn.Module):
         for layer in (self.layer1, self.layer2, self.layer3):
             x = torch.baddbmm(layer.bias[:, None], layer.weight.expand(x.shape[0], -1, -1), x)
             x = x if layer is self.layer3 else F.relu(x, inplace=True)
-        return F.pixel_shuffle(x.reshape(-1, *shape), BLOCK // CELL)
+        return x.reshape(-1, *shape)
 
 
 @torch.no_grad()
@@ -114,13 +117,13 @@ def neighbor_evidence(
     return dense * evidence.clamp(LEAST_EVIDENCE, MOST_EVIDENCE)
 
 
-def cell_candidates(
+def block_candidates(
     z: Tensor,  # [B, 1, H, W], 0 where not measured
     valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
-) -> tuple[Tensor, Tensor]:  # [B, 2, H / 2, W / 2] each
-    """Return the nearest and the farthest measurement of each cell (0 where there is none), and 1 where they count."""
-    near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), CELL)
-    far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), CELL)
+) -> tuple[Tensor, Tensor]:  # [B, 2, H / 4, W / 4] each
+    """Return the nearest and the farthest measurement of each block (0 where there is none), and 1 where they count."""
+    near = -F.max_pool2d(torch.where(valid > 0, -z, -torch.inf), BLOCK)
+    far = F.max_pool2d(torch.where(valid > 0, z, -torch.inf), BLOCK)
     measured = near < EMPTY
     near, far = torch.where(measured, near, 0), torch.where(measured, far, 0)
     given = torch.cat([measured, far > near], dim=1).to(z.dtype)  # the same measurement is no candidate twice
@@ -128,25 +131,19 @@ def cell_candidates(
 
 
 def candidate_features(
-    z: Tensor,  # [B, 2, H / 2, W / 2]
-    valid: Tensor,  # [B, 2, H / 2, W / 2], 0 or 1
-) -> Tensor:  # [B, FEATURES, 8, H / 4, W / 4]
+    z: Tensor,  # [B, 2, H / 4, W / 4]
+    valid: Tensor,  # [B, 2, H / 4, W / 4], 0 or 1
+) -> Tensor:  # [B, FEATURES, 2, H / 4, W / 4]
     """Return all features of each candidate."""
-    side = BLOCK // CELL
-    rows = [F.pixel_unshuffle(row, side) for row in local_features(z, valid)]
-    rows += neighborhood_features(F.pixel_unshuffle(z, side), F.pixel_unshuffle(valid, side))
-    return torch.stack(rows, dim=1)
+    return torch.stack([*local_features(z, valid), *neighborhood_features(z, valid)], dim=1)
 
 
 @torch.no_grad()
 def local_features(
-    z: Tensor,  # [B, 2, h, w], nearest and farthest of each cell
+    z: Tensor,  # [B, 2, h, w], nearest and farthest of each block
     valid: Tensor,  # [B, 2, h, w], 0 or 1
 ) -> list[Tensor]:  # each [B, 2, h, w]
-    """Return the share of the candidates in the four cells around that agree with each, and the log of their number.
-
-    Dense maps have neighbors at two pixels, where the finest window is too wide to distinguish a speckle from an edge.
-    """
+    """Return the share of the candidates in the four blocks around that agree with each, and the log of their number."""
     height, width = z.shape[-2:]
     planes = [one[:, k : k + 1] for one in (F.pad(z, (1, 1, 1, 1)), F.pad(valid, (1, 1, 1, 1))) for k in range(2)]
     count, agreeing = torch.zeros_like(z[:, :1]), torch.zeros_like(z)
@@ -161,9 +158,9 @@ def local_features(
 
 @torch.no_grad()
 def neighborhood_features(
-    z: Tensor,  # [B, 8, h, w]
-    valid: Tensor,  # [B, 8, h, w], 0 or 1
-) -> list[Tensor]:  # each [B, 8, h, w]
+    z: Tensor,  # [B, 2, h, w]
+    valid: Tensor,  # [B, 2, h, w], 0 or 1
+) -> list[Tensor]:  # each [B, 2, h, w]
     """Return per-measurement features for outlier detection; see the module's text.
 
     Per window: the leave-one-out residual, its magnitude in units of the others' scatter, and the logarithm of the
@@ -194,7 +191,7 @@ def neighborhood_features(
     return [*rows, distance, count, _log_share(outlier, valid), _log_share(isolated, valid)]
 
 
-def _log_share(some: Tensor, valid: Tensor) -> Tensor:  # [B, 8, h, w] each → the same
+def _log_share(some: Tensor, valid: Tensor) -> Tensor:  # [B, 2, h, w] each → the same
     """Return the logarithm of the share of `some` among all measurements of an image."""
     whole = (1, 2, 3)
     share = (some.sum(whole, keepdim=True) + OUTLIER_PRIOR) / (valid.sum(whole, keepdim=True) + 1)
@@ -203,7 +200,7 @@ def _log_share(some: Tensor, valid: Tensor) -> Tensor:  # [B, 8, h, w] each → 
 
 @dataclass(frozen=True)
 class _Fit:
-    """One window's plane, compared with each measurement without its own part; [B, 8, h, w] unless it says so."""
+    """One window's plane, compared with each measurement without its own part; [B, 2, h, w] unless it says so."""
 
     slope: tuple[Tensor, Tensor]  # [B, 1, h, w] each, of the plane along columns and rows, per cell of the last window
     residual: Tensor  # r₋ᵢ, 0 without others
@@ -211,7 +208,7 @@ class _Fit:
     others: Tensor  # ≥ 0, sum of the weights of the others
 
 
-def _block_sums(z: Tensor, weight: Tensor) -> Tensor:  # [B, 8, h, w] → [B, 3, h, w]
+def _block_sums(z: Tensor, weight: Tensor) -> Tensor:  # [B, 2, h, w] → [B, 3, h, w]
     """Return Σ w, Σ w z, Σ w z² of each block."""
     first = weight * z
     return torch.stack([weight.sum(1), first.sum(1), (first * z).sum(1)], dim=1)
@@ -236,7 +233,7 @@ def _leave_one_out(z: Tensor, weight: Tensor, sums: Tensor, position: tuple[Tens
     dx, dy = x - mx, y - my
     plane = mz + gx * dx + gy * dy
     leverage = (1 + c * dx * dx - 2 * b * dx * dy + a * dy * dy) / count
-    # From here on for every pixel: [B, 1, h, w] of blocks against [B, 8, h, w].
+    # From here on for each candidate: [B, 1, h, w] of blocks against [B, 2, h, w].
     others = (total - weight).clamp_min(0)
     r = z - plane
     left = (1 - weight * leverage).clamp_min(1e-2)
@@ -248,11 +245,11 @@ def _leave_one_out(z: Tensor, weight: Tensor, sums: Tensor, position: tuple[Tens
 
 
 def _agreement(
-    z: Tensor,  # [B, 8, h, w]
-    valid: Tensor,  # [B, 8, h, w], 0 or 1
+    z: Tensor,  # [B, 2, h, w]
+    valid: Tensor,  # [B, 2, h, w], 0 or 1
     slope: tuple[Tensor, Tensor],  # [B, 1, h, w] each, along columns and rows, per cell of the last window
     grid: int,  # blocks along a cell
-) -> list[Tensor]:  # each [B, 8, h, w]
+) -> list[Tensor]:  # each [B, 2, h, w]
     """Return the share of neighbors at the depth of each measurement, the same along the slope, their log number.
 
     Neighbors are the nearest and the farthest measurement of each cell around its own, up to `REACH` cells away. Every

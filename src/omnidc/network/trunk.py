@@ -16,10 +16,26 @@ from omnidc.network.cells import Cells
 from omnidc.network.efficientnet import CHANNELS, EfficientNetLite0
 from omnidc.network.normalize import PRIOR_LOG_STD, normalize_imagenet
 from omnidc.network.prefill import Prefill, presence, upsample2x
+from omnidc.network.tracing import is_traced
 
 ENCODER_STD = (8.0, 9.0, 8.0, 6.0, 5.0)  # of the ImageNet features of each level: depth must count beside them
 SPARSE_CHANNELS = 2 * 4 + 5  # at 1/2
 LEAST_SHARE = 1e-8  # of measured pixels: the square root has a finite slope there
+
+
+def convolve_both(
+    conv: nn.Conv2d,
+    first: Tensor,  # [B, C, h, w]
+    second: Tensor,  # [B, D, h, w]
+    divisor: float = 1.0,  # of `first`
+) -> Tensor:
+    """Convolve both maps, joined. An exported graph convolves each and adds: joining the channels would copy them."""
+    if not is_traced():
+        return conv(torch.cat([first / divisor, second], dim=1))  # type: ignore[no-any-return]
+    inputs = int(first.shape[1])
+    kernels = conv.weight[:, :inputs] / divisor, conv.weight[:, inputs:]
+    padding = int(conv.padding[0])
+    return F.conv2d(first, kernels[0], padding=padding) + F.conv2d(second, kernels[1], conv.bias, padding=padding)
 
 
 class ResidualBlock(nn.Module):
@@ -100,19 +116,24 @@ class Trunk(nn.Module):
         guess: Prefill,  # at 1/2, same unit as z
         log_std: Tensor,  # [B, 1, 1, 1], what z is divided by
     ) -> list[Tensor]:
-        color = [level / std for level, std in zip(self.encoder(normalize_imagenet(image)), ENCODER_STD, strict=True)]
+        color = list(zip(self.encoder(normalize_imagenet(image)), ENCODER_STD, strict=True))
+
+        def fuse(conv: nn.Conv2d, level: int, sparse: Tensor) -> Tensor:
+            features, std = color[level]
+            return convolve_both(conv, features, sparse, std)
+
         measured = F.pixel_unshuffle(torch.cat([confidence * z, confidence], dim=1), 2)
         contrast = (log_std / PRIOR_LOG_STD).log().expand_as(guess.density)
         half = guess.levels[0]
         mean = half.log_depth / (half.weight + 1e-3)
         stats = [sparse_stats(cells, 4 ** (level + 2)) for level, cells in enumerate(guess.levels[1:])]
 
-        maps = [color[0], measured, mean, presence(half.weight), guess.log_depth, guess.density, contrast]
-        x2 = self.fuse2(torch.cat(maps, dim=1))
-        x4 = self.block4(self.down4(x2) + self.fuse4(torch.cat([color[1], stats[0]], dim=1)))
-        x8 = self.block8(self.down8(x4) + self.fuse8(torch.cat([color[2], stats[1]], dim=1)))
-        x16 = self.block16(self.down16(x8) + self.fuse16(torch.cat([color[3], stats[2]], dim=1)))
-        x32 = self.bottleneck(self.down32(x16) + self.fuse32(torch.cat([color[4], stats[3]], dim=1)))
+        maps = [measured, mean, presence(half.weight), guess.log_depth, guess.density, contrast]
+        x2 = fuse(self.fuse2, 0, torch.cat(maps, dim=1))
+        x4 = self.block4(self.down4(x2) + fuse(self.fuse4, 1, stats[0]))
+        x8 = self.block8(self.down8(x4) + fuse(self.fuse8, 2, stats[1]))
+        x16 = self.block16(self.down16(x8) + fuse(self.fuse16, 3, stats[2]))
+        x32 = self.bottleneck(self.down32(x16) + fuse(self.fuse32, 4, stats[3]))
         x16 = self.up16(x16 + upsample2x(self.lateral16(x32)))
         x8 = self.up8(x8 + upsample2x(self.lateral8(x16)))
         x4 = self.up4(x4 + upsample2x(self.lateral4(x8)))
