@@ -39,7 +39,7 @@ SAVE_EVERY = 200  # steps
 
 # What the new layers must give, and how much it counts.
 OUTPUTS = {
-    "trunk.down8": 2.0,
+    "trunk.down8": 5.0,
     "gradient_heads.0": 2.0,
     "gradient_heads.1": 2.0,
     "half_head": 1.0,
@@ -74,7 +74,10 @@ def new_outputs(student: CompactNetwork, teacher: Recorder) -> dict[str, Tensor]
     results = {"trunk.down8": trunk.down8(x4)}
     x4 = trunk.up4(x4 + upsample2x(trunk.lateral4(teacher.inputs["trunk.lateral4"])))
     x2 = trunk.up2(x2 + upsample2x(trunk.lateral2(x4)))
-    results["gradient_heads.0"], results["gradient_heads.1"] = student.gradient_heads[0](x2), student.gradient_heads[1](x4)
+    results["gradient_heads.0"], results["gradient_heads.1"] = (
+        student.gradient_heads[0](x2),
+        student.gradient_heads[1](x4),
+    )
     local = teacher.inputs["refine2"][:, -LOCAL_CHANNELS:]
     x2 = student.refine2(torch.cat([F.relu(x2), local], dim=1))
     for name in ("half_head", "upsample2", "full_head"):
@@ -228,7 +231,7 @@ def main() -> None:
     stream = batches(arguments.data, 1, first)
     progress = tqdm(range(first, arguments.steps), initial=first, total=arguments.steps, unit="step")
     for step in progress:
-        rate = FINAL_RATE + (RATE - FINAL_RATE) * (1 + np.cos(np.pi * step / arguments.steps)) / 2
+        rate = float(FINAL_RATE + (RATE - FINAL_RATE) * (1 + np.cos(np.pi * step / arguments.steps)) / 2)
         batch = next(stream)
         with torch.no_grad():
             teacher(batch.image.float() / 255, batch.sparse)
@@ -247,7 +250,9 @@ def main() -> None:
             progress.set_postfix_str(" | ".join(shown))
         if (step + 1) % SAVE_EVERY == 0 or step + 1 == arguments.steps:
             with atomic_path(state) as temporary:
-                torch.save((step + 1, [one.state_dict() for one in students], [o.state_dict() for o in optimizers]), temporary)
+                torch.save(
+                    (step + 1, [one.state_dict() for one in students], [o.state_dict() for o in optimizers]), temporary
+                )
             for student, out in zip(students, arguments.out):
                 student.config = replace(student.config, iterations=iterations)
                 save_network(student, out, {"start": f"distilled from {arguments.teacher.name}"})

@@ -5,7 +5,17 @@ import torch
 import torch.nn.functional as F
 
 from omnidc.deploy.compact_export import CompactExport
-from omnidc.deploy.fixed_solver import Edges, FixedMultigrid, apply, coarsen, integrate_fixed, prolong, restrict
+from omnidc.deploy.fixed_solver import (
+    Edges,
+    FixedMultigrid,
+    apply,
+    apply_stencil,
+    coarsen,
+    integrate_fixed,
+    prolong,
+    restrict,
+    stencil,
+)
 from omnidc.integrate import integrate
 from omnidc.integrate.energy import System, split_edges
 from omnidc.network.compact import CompactNetwork
@@ -51,6 +61,12 @@ def test_apply_equals_that_of_the_integrator() -> None:
     _, weights, (x, mask) = problem(24, 40, share=0.1)
     system = System(mask, [split_edges(w) for w in weights])
     assert torch.allclose(apply(mask, as_edges(weights), x), system.apply(x), atol=1e-5)
+
+
+def test_stencil_equals_apply_of_one_resolution() -> None:
+    _, weights, (x, mask) = problem(24, 40, share=0.1)
+    edges = as_edges(weights[:1])
+    assert torch.allclose(apply_stencil(stencil(mask, edges[0]), x), apply(mask, edges, x), atol=1e-5)
 
 
 def test_restrict_is_the_transpose_of_prolong() -> None:

@@ -283,7 +283,8 @@ def test_rejected_pixel_at_an_edge_goes_to_the_nearer_surface() -> None:
     measured[..., 6:] = 0.7
     given, weight = torch.ones_like(measured), torch.ones_like(measured)
     x = measured.clone()
-    rejected = [(4, 5, 0.25, 0.0), (4, 6, 0.45, 0.7), (2, 1, 0.3, 0.0), (7, 10, 0.3, 0.7)]  # result of the rest: smeared
+    # row, column, what the stages before made of it, and the surface it belongs to
+    rejected = [(4, 5, 0.25, 0.0), (4, 6, 0.45, 0.7), (2, 1, 0.3, 0.0), (7, 10, 0.3, 0.7)]
     for row, column, smeared, _ in rejected:
         x[..., row, column], measured[..., row, column], weight[..., row, column] = smeared, 0.35, 0.0
     result = snap_to_surface(x, measured, weight, given)

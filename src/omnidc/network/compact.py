@@ -364,7 +364,9 @@ class CompactNetwork(DepthNetwork):
         present = presence(cells.weight)
         local = torch.cat([slope, present * mean, correction], dim=1)
         local = torch.cat([torch.tanh(local / LOCAL_STEP), present], dim=1)
-        x2 = self.refine2[1:](convolve_both(self.refine2[0], F.relu(features), local))
+        first = self.refine2[0]
+        assert isinstance(first, nn.Conv2d)
+        x2 = self.refine2[1:](convolve_both(first, F.relu(features), local))
         maps, share, pull_logit, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
         pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean

@@ -120,7 +120,7 @@ def snap_to_surface(
     weight: Tensor,  # [B, 1, H, W] in [0, 1], of the measurements, 0 where there is none
     given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
 ) -> Tensor:
-    """Put pixels with a rejected measurement between the nearest and the farthest trusted one around, or on one of them.
+    """Put pixels with a rejected measurement between the nearest and the farthest trusted one around, or on one.
 
     A rejected measurement of a dense map is a flying pixel or a speckle, and its pixel belongs to one of the surfaces
     beside it. Of the trusted measurements within `SURFACE_REACH` pixels, n is the nearest and f the farthest log depth,

@@ -143,7 +143,7 @@ def local_features(
     z: Tensor,  # [B, 2, h, w], nearest and farthest of each block
     valid: Tensor,  # [B, 2, h, w], 0 or 1
 ) -> list[Tensor]:  # each [B, 2, h, w]
-    """Return the share of the candidates in the four blocks around that agree with each, and the log of their number."""
+    """Return the share of the candidates in the four blocks around that agree with each, and their log number."""
     height, width = z.shape[-2:]
     planes = [one[:, k : k + 1] for one in (F.pad(z, (1, 1, 1, 1)), F.pad(valid, (1, 1, 1, 1))) for k in range(2)]
     count, agreeing = torch.zeros_like(z[:, :1]), torch.zeros_like(z)
