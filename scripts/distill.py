@@ -47,7 +47,7 @@ OUTPUTS = {
     "full_head": 1.0,
 }
 SKY, SKY_WEIGHT = 1, 1.0  # the channel of half_head that learns the rendered masks instead
-INPUTS = ("trunk.fuse2", "trunk.fuse4", "trunk.lateral4", "refine2")
+INPUTS = ("trunk.fuse2", "trunk.fuse4", "trunk.lateral4", "refine2.0")
 
 
 class Recorder:
@@ -78,7 +78,7 @@ def new_outputs(student: CompactNetwork, teacher: Recorder) -> dict[str, Tensor]
         student.gradient_heads[0](x2),
         student.gradient_heads[1](x4),
     )
-    local = teacher.inputs["refine2"][:, -LOCAL_CHANNELS:]
+    local = teacher.inputs["refine2.0"][:, -LOCAL_CHANNELS:]
     x2 = student.refine2(torch.cat([F.relu(x2), local], dim=1))
     for name in ("half_head", "upsample2", "full_head"):
         results[name] = student.get_submodule(name)(x2)
