@@ -2,18 +2,19 @@
 
     python scripts/distill.py --data FRAMES --teacher teacher.safetensors --channels 16 48 -o student.safetensors
 
-Layers that work at 1/2 and 1/4 are new; all others are those of the teacher. The new layers get what the teacher's
-got, and learn the teacher's outputs by regression, on the images and simulated sensors of the preset: no ground truth
-but for the sky, no gradient through the solver, so that a step is cheap. Resumes from the file beside --out.
+Layers that work at 1/2 and 1/4 are new; all others start as those of the teacher, and the encoder stays. Trunk and
+heads learn the teacher's outputs by regression, on the images and simulated sensors of the preset: no ground truth but
+for the sky, and no gradient through the solver, so that a step is cheap. Resumes from the file beside --out.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from tqdm import tqdm
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
 from omnidc.network.compact import LOCAL_CHANNELS, CompactNetwork
-from omnidc.network.prefill import upsample2x
+from omnidc.network.normalize import normalization
 from omnidc.training.batch import Batch
 from omnidc.training.config import from_tables, read_preset
 from omnidc.training.data import open_sources
@@ -37,71 +38,18 @@ ITERATIONS = 8  # of the teacher's solver
 RATE, FINAL_RATE = 1e-3, 1e-5
 SAVE_EVERY = 200  # steps
 
-# What the new layers must give, and how much it counts.
+OLD_RATE = 0.1  # of the rate of new layers
+# What the student must give, and how much it counts
 OUTPUTS = {
-    "trunk.down8": 5.0,
-    "gradient_heads.0": 2.0,
-    "gradient_heads.1": 2.0,
-    "half_head": 1.0,
-    "upsample2": 1.0,
-    "full_head": 1.0,
+    **{f"trunk.{name}": 1.0 for name in ("down8", "up8", "up16", "bottleneck")},
+    **{f"gradient_heads.{level}": 2.0 for level in range(4)},
+    **dict.fromkeys(("half_head", "upsample2", "full_head"), 1.0),
 }
 SKY, SKY_WEIGHT = 1, 1.0  # the channel of half_head that learns the rendered masks instead
-INPUTS = ("trunk.fuse2", "trunk.fuse4", "trunk.lateral4", "refine2.0")
-
-
-class Recorder:
-    """The inputs and outputs of some layers of the teacher in its last forward pass."""
-
-    def __init__(self, network: nn.Module) -> None:
-        self.inputs: dict[str, Tensor] = {}
-        self.outputs: dict[str, Tensor] = {}
-        for name in {*INPUTS, *OUTPUTS}:
-            network.get_submodule(name).register_forward_hook(self._hook(name))
-
-    def _hook(self, name: str):  # type: ignore[no-untyped-def]
-        def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            self.inputs[name], self.outputs[name] = inputs[0], output
-
-        return keep
-
-
-def new_outputs(student: CompactNetwork, teacher: Recorder) -> dict[str, Tensor]:
-    """Outputs of the student's layers at 1/2 and 1/4; everything else is the teacher's."""
-    trunk = student.trunk
-    x2 = trunk.fuse2(teacher.inputs["trunk.fuse2"])
-    x4 = trunk.block4(trunk.down4(x2) + trunk.fuse4(teacher.inputs["trunk.fuse4"]))
-    results = {"trunk.down8": trunk.down8(x4)}
-    x4 = trunk.up4(x4 + upsample2x(trunk.lateral4(teacher.inputs["trunk.lateral4"])))
-    x2 = trunk.up2(x2 + upsample2x(trunk.lateral2(x4)))
-    results["gradient_heads.0"], results["gradient_heads.1"] = (
-        student.gradient_heads[0](x2),
-        student.gradient_heads[1](x4),
-    )
-    local = teacher.inputs["refine2.0"][:, -LOCAL_CHANNELS:]
-    x2 = student.refine2(torch.cat([F.relu(x2), local], dim=1))
-    for name in ("half_head", "upsample2", "full_head"):
-        results[name] = student.get_submodule(name)(x2)
-    return results
-
-
-def distance(results: dict[str, Tensor], wanted: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
-    """Mean absolute difference of each output, in standard deviations of its channels; cross entropy of the sky."""
-    distances = {}
-    for name, result in results.items():
-        target = wanted[name]
-        deviation = target.std(dim=(0, 2, 3), keepdim=True).clamp_min(1e-2)
-        apart = ((result - target) / deviation).abs()
-        if name.startswith("gradient_heads"):  # of log depth: nearly 0 but at depth edges, which an L1 loss would miss
-            apart = torch.cat([apart[:, :2] + apart[:, :2].square(), apart[:, 2:]], dim=1)
-        if name == "half_head":
-            apart = torch.cat([apart[:, :SKY], apart[:, SKY + 1 :]], dim=1)
-        distances[name] = apart.mean()
-    sky, known = F.avg_pool2d(batch.sky.float(), 2), F.avg_pool2d((batch.sky | (batch.gt_depth > 0)).float(), 2)
-    logit = results["half_head"][:, SKY : SKY + 1]
-    entropy = F.binary_cross_entropy_with_logits(logit, sky, reduction="none")
-    distances["sky"] = (known * entropy).sum() / known.sum().clamp_min(1)
-    return distances
+POOLED = (
+    4,
+    16,
+)  # cells along the blocks whose mean gradients are compared, too: the solver adds up what they have in common
 
 
 # Of each new layer: whose channels it gives and takes. Channels of one name are the same in all layers.
@@ -128,60 +76,110 @@ FLOW = {
     "upsample2": ("", "refine1"),
     "full_head": ("", "refine1"),
 }
+GAINS = {"trunk.block4": "x4", "trunk.up4": "x4", "trunk.up2": "x2"}  # channels of each block's gain
 
 
-def make_student(teacher: CompactNetwork, channels: tuple[int, int], batch: Batch) -> CompactNetwork:
-    """A network with other channels at 1/2 and 1/4 that starts with the teacher's most important ones.
+class Recorder:
+    """The inputs and outputs of some layers in the last forward pass of a network."""
 
-    A channel is as important as its deviation times the weights of the layers that take it.
-    """
-    student = CompactNetwork(replace(teacher.config, channels=(*channels, *teacher.config.channels[2:])))
-    deviation: dict[str, Tensor] = {}
+    def __init__(self, network: nn.Module, names: Iterable[str]) -> None:
+        self.inputs: dict[str, tuple[Any, ...]] = {}
+        self.outputs: dict[str, Any] = {}
+        for name in names:
+            network.get_submodule(name).register_forward_hook(self._hook(name))
 
-    def observe(name: str):  # type: ignore[no-untyped-def]
-        def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            deviation[name] = inputs[0].std(dim=(0, 2, 3))
+    def _hook(self, name: str):  # type: ignore[no-untyped-def]
+        def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            self.inputs[name], self.outputs[name] = inputs, output
 
         return keep
 
-    hooks = [teacher.get_submodule(name).register_forward_hook(observe(name)) for name in FLOW]
+
+def run_teacher(teacher: CompactNetwork, batch: Batch) -> None:
+    """Run stages 1 to 3 and the heads of stage 4, which all that a `Recorder` needs belongs to."""
     with torch.no_grad():
-        teacher(batch.image.float() / 255, batch.sparse)
-    for hook in hooks:
-        hook.remove()
-    importance: dict[str, Tensor] = {}
-    size: dict[str, int] = {}
-    for name, (gives, takes) in FLOW.items():
-        layer, mine = teacher.get_submodule(name), student.get_submodule(name)
-        assert isinstance(layer, nn.Conv2d)
-        assert isinstance(mine, nn.Conv2d)
-        if gives:
-            size[gives] = mine.out_channels
-        if takes:
-            count = teacher.get_submodule(next(n for n, f in FLOW.items() if f[0] == takes)).out_channels  # type: ignore[union-attr]
-            weight = layer.weight.detach().square().sum(dim=(0, 2, 3)).sqrt()[:count] * deviation[name][:count]
-            importance[takes] = importance.get(takes, torch.zeros_like(weight)) + weight / weight.sum()
-    kept = {one: weight.topk(size[one]).indices.sort().values for one, weight in importance.items()}
+        solved = teacher._solve_fields(batch.image.float() / 255, batch.sparse, normalization(batch.sparse))
+        teacher.full_head(solved.x2)
+
+
+def run_student(student: CompactNetwork, teacher: Recorder) -> None:
+    """Run trunk and heads; color, first guess and solution are the teacher's."""
+    features = student.trunk(*teacher.inputs["trunk"])
+    for head, one in zip(student.gradient_heads, features, strict=False):
+        head(one)
+    (joined,) = teacher.inputs["refine2.0"]
+    x2 = student.refine2(torch.cat([F.relu(features[0]), joined[:, -LOCAL_CHANNELS:]], dim=1))
+    for head in (student.half_head, student.upsample2, student.full_head):
+        head(x2)
+
+
+def distance(results: dict[str, Tensor], wanted: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
+    """Mean absolute difference of each output, in standard deviations of its channels; cross entropy of the sky."""
+    distances = {}
+    for name in OUTPUTS:
+        result, target = results[name], wanted[name]
+        deviation = target.std(dim=(0, 2, 3), keepdim=True).clamp_min(1e-2)
+        error = (result - target) / deviation
+        apart = error.abs()
+        if name.startswith("gradient_heads"):  # of log depth: nearly 0 but at depth edges, which an L1 loss would miss
+            apart = torch.cat([apart[:, :2] + apart[:, :2].square(), apart[:, 2:]], dim=1)
+        if name == "half_head":
+            apart = torch.cat([apart[:, :SKY], apart[:, SKY + 1 :]], dim=1)
+        distances[name] = apart.mean()
+        if name.startswith("gradient_heads"):
+            blocks = [size for size in POOLED if size <= min(error.shape[-2:])]
+            pooled = [0.5 * size * F.avg_pool2d(error[:, :2], size).abs().mean() for size in blocks]
+            distances[name] = distances[name] + torch.stack(pooled).sum() * 2 / error.shape[1]
+    sky, known = F.avg_pool2d(batch.sky.float(), 2), F.avg_pool2d((batch.sky | (batch.gt_depth > 0)).float(), 2)
+    logit = results["half_head"][:, SKY : SKY + 1]
+    entropy = F.binary_cross_entropy_with_logits(logit, sky, reduction="none")
+    distances["sky"] = (known * entropy).sum() / known.sum().clamp_min(1)
+    return distances
+
+
+def make_student(teacher: CompactNetwork, channels: tuple[int, int], recorder: Recorder) -> CompactNetwork:
+    """A network with other channels at 1/2 and 1/4 that starts with the teacher's most important ones.
+
+    The importance of a channel is its standard deviation times the weights of the layers that take it.
+    """
+    student = CompactNetwork(replace(teacher.config, channels=(*channels, *teacher.config.channels[2:])))
     own, given = student.state_dict(), teacher.state_dict()
+    names = {gives: name for name, (gives, _) in FLOW.items() if gives}
+    before, after = ({key: len(one[f"{name}.bias"]) for key, name in names.items()} for one in (given, own))
+    importance = {key: torch.zeros(count) for key, count in before.items()}
+    for name, (_, takes) in FLOW.items():
+        if takes:
+            deviation = recorder.inputs[name][0].std(dim=(0, 2, 3))
+            weight = (given[f"{name}.weight"].square().sum(dim=(0, 2, 3)).sqrt() * deviation)[: before[takes]]
+            importance[takes] += weight / weight.sum()
+    kept = {key: one.topk(after[key]).indices.sort().values for key, one in importance.items()}
     tensors = {name: given[name] for name in own if given[name].shape == own[name].shape}
     for name, (gives, takes) in FLOW.items():
         weight, bias = given[f"{name}.weight"], given[f"{name}.bias"]
         if gives:
             weight, bias = weight[kept[gives]], bias[kept[gives]]
         if takes:
-            others = torch.arange(len(importance[takes]), weight.shape[1])
+            others = torch.arange(before[takes], weight.shape[1])
             weight = weight[:, torch.cat([kept[takes], others])]
         tensors[f"{name}.weight"], tensors[f"{name}.bias"] = weight, bias
-    for block, stream in (("block4", "x4"), ("up4", "x4"), ("up2", "x2")):
-        tensors[f"trunk.{block}.gain"] = given[f"trunk.{block}.gain"][kept[stream]]
+    for block, stream in GAINS.items():
+        tensors[f"{block}.gain"] = given[f"{block}.gain"][kept[stream]]
     student.load_state_dict(tensors)
     return student
 
 
-def is_new(name: str) -> bool:
-    layers = ("fuse2", "down4", "fuse4", "block4", "down8", "lateral4", "up4", "lateral2", "up2")
-    heads = ("gradient_heads.0.", "gradient_heads.1.", "refine2.", "half_head.", "upsample2.", "full_head.")
-    return name.startswith((*(f"trunk.{layer}." for layer in layers), *heads))
+def trained_parameters(student: CompactNetwork) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Return the parameters of new layers, and those of other layers of trunk and heads; the encoder is not trained."""
+    named = [
+        (name, one)
+        for name, one in student.named_parameters()
+        if name.startswith(("trunk.", "gradient_heads.", *FLOW)) and not name.startswith("trunk.encoder.")
+    ]
+    new = {*FLOW, *GAINS}
+    return (
+        [one for name, one in named if name.rpartition(".")[0] in new],
+        [one for name, one in named if name.rpartition(".")[0] not in new],
+    )
 
 
 def batches(data: str, seed: int, first: int) -> Iterator[Batch]:
@@ -215,11 +213,17 @@ def main() -> None:
     if not isinstance(teacher, CompactNetwork):
         raise SystemExit(f"{arguments.teacher} is no compact network.")
     iterations = teacher.config.iterations
-    example = next(batches(arguments.data, 0, 0))
-    students = [make_student(teacher, tuple(one), example) for one in arguments.channels]
+    teacher.for_inference()
+    recorder = Recorder(teacher, {"trunk", "trunk.encoder", *FLOW, *OUTPUTS})
+    run_teacher(teacher, next(batches(arguments.data, 0, 0)))
+    students = [make_student(teacher, tuple(one), recorder) for one in arguments.channels]
+    learned = [Recorder(one, OUTPUTS) for one in students]
     teacher.config = replace(teacher.config, iterations=ITERATIONS)
-    parameters = [[p for name, p in one.named_parameters() if is_new(name)] for one in students]
-    optimizers = [torch.optim.Adam(one, lr=RATE) for one in parameters]
+    parameters = [trained_parameters(one) for one in students]
+    optimizers = [torch.optim.Adam([{"params": new}, {"params": old}], lr=RATE) for new, old in parameters]
+    for student in students:
+        student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        student.trunk.encoder.forward = lambda image: recorder.outputs["trunk.encoder"]  # type: ignore[method-assign]
     state = arguments.out[0].with_suffix(".pt")
     first = 0
     if state.exists():
@@ -227,23 +231,22 @@ def main() -> None:
         for student, optimizer, weight, moment in zip(students, optimizers, weights, moments):
             student.load_state_dict(weight)
             optimizer.load_state_dict(moment)
-    recorder = Recorder(teacher)
     stream = batches(arguments.data, 1, first)
     progress = tqdm(range(first, arguments.steps), initial=first, total=arguments.steps, unit="step")
     for step in progress:
         rate = float(FINAL_RATE + (RATE - FINAL_RATE) * (1 + np.cos(np.pi * step / arguments.steps)) / 2)
         batch = next(stream)
-        with torch.no_grad():
-            teacher(batch.image.float() / 255, batch.sparse)
+        run_teacher(teacher, batch)
         shown = []
-        for student, optimizer, mine in zip(students, optimizers, parameters):
-            distances = distance(new_outputs(student, recorder), recorder.outputs, batch)
+        for student, results, optimizer, mine in zip(students, learned, optimizers, parameters):
+            run_student(student, recorder)
+            distances = distance(results.outputs, recorder.outputs, batch)
             loss = torch.stack([OUTPUTS.get(name, SKY_WEIGHT) * one for name, one in distances.items()]).sum()
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            for group, factor in zip(optimizer.param_groups, (1.0, OLD_RATE)):
+                group["lr"] = rate * factor
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(mine, 1.0)
+            nn.utils.clip_grad_norm_([*mine[0], *mine[1]], 1.0)
             optimizer.step()
             shown.append(" ".join(f"{float(one):.3f}" for one in distances.values()))
         if step % 20 == 0:

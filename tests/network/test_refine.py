@@ -13,14 +13,14 @@ from omnidc.network.neighborhood import NEIGHBORHOOD
 from omnidc.network.refine import (
     COLOR_STEP,
     CONFIDENCE_WIDTH,
-    DISTRUST,
+    EDGE_STEP,
     FADE,
     RELIABLE_CONFIDENCE,
     SAME_SURFACE,
     SLOPE_PRIOR,
     SPREAD_CELLS,
     SURFACE_REACH,
-    TWO_SURFACES,
+    WEIGHT_PENALTY,
     bilinear_logits,
     convex_upsample2x,
     median5,
@@ -236,9 +236,11 @@ def test_spread_residual_ignores_low_confidence() -> None:
 def weighted_measurements(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Log depth, measured log depth, weight and mask: of a third of the pixels, a fourth of these rejected."""
     generator = torch.Generator().manual_seed(2)
-    x, measured, chance, doubt, weight = torch.rand(5, 1, 1, height, width, generator=generator, dtype=torch.float64)
+    x, measured, chance, rejection, weight = torch.rand(
+        5, 1, 1, height, width, generator=generator, dtype=torch.float64
+    )
     given = (chance < 0.3).double()
-    weight = torch.where(doubt < 0.25, 1e-3 * weight, 0.9 + 0.1 * weight)
+    weight = torch.where(rejection < 0.25, 1e-3 * weight, 0.9 + 0.1 * weight)
     return x, measured, weight * given, given
 
 
@@ -249,18 +251,18 @@ def slow_snap_to_surface(x: Tensor, measured: Tensor, weight: Tensor, given: Ten
         reach = range(-SURFACE_REACH, SURFACE_REACH + 1)
         places = [(row + i, column + j) for i in reach for j in reach]
         inside = [(i, j) for i, j in places if 0 <= i < x.shape[2] and 0 <= j < x.shape[3] and given[0, 0, i, j] > 0]
-        doubts = [DISTRUST * math.log(float(weight[0, 0, i, j]) + 1e-7) ** 2 for i, j in inside]
+        penalties = [WEIGHT_PENALTY * math.log(float(weight[0, 0, i, j]) + 1e-7) ** 2 for i, j in inside]
         depths = [float(measured[0, 0, i, j]) for i, j in inside]
-        near = min(o + e for o, e in zip(depths, doubts))
-        far = max(o - e for o, e in zip(depths, doubts))
+        near = min(depth + penalty for depth, penalty in zip(depths, penalties))
+        far = max(depth - penalty for depth, penalty in zip(depths, penalties))
         value = float(x[0, 0, row, column])
         target = min(max(value, min(near, far)), max(near, far))
         if far > near:
             t = (target - near) / (far - near)
-            edge = (far - near) ** 2 / ((far - near) ** 2 + TWO_SURFACES**2)
+            edge = (far - near) ** 2 / ((far - near) ** 2 + EDGE_STEP**2)
             target += edge * (far - near) * (t**8 / (t**8 + (1 - t) ** 8) - t)
-        trust = math.exp(min(0.0, far - near) / DISTRUST) * (1 - float(weight[0, 0, row, column]))
-        result[0, 0, row, column] = value + trust * (target - value)
+        share = math.exp(min(0.0, far - near) / WEIGHT_PENALTY) * (1 - float(weight[0, 0, row, column]))
+        result[0, 0, row, column] = value + share * (target - value)
     return result
 
 
@@ -293,13 +295,11 @@ def test_rejected_pixel_at_an_edge_goes_to_the_nearer_surface() -> None:
     assert torch.equal(result[weight > 0], x[weight > 0])
 
 
-def test_snap_to_surface_needs_trusted_measurements() -> None:
+def test_snap_to_surface_needs_reliable_measurements() -> None:
     """A lone rejected measurement, rejected ones among each other, and pixels without one stay as they are."""
     x, measured, _, given = weighted_measurements(12, 15)
     torch.testing.assert_close(snap_to_surface(x, measured, 1e-4 * given, given), x, rtol=0, atol=1e-9)
-    trusted = given.clone()
-    changed = snap_to_surface(x, measured, trusted, given)
-    assert torch.equal(changed, x)
+    assert torch.equal(snap_to_surface(x, measured, given, given), x)
 
 
 @pytest.mark.parametrize(("height", "width"), [(7, 9), (1, 5), (2, 2)])

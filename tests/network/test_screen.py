@@ -229,7 +229,7 @@ def test_neighbor_evidence_equals_slow_twin(density: float) -> None:
         assert float(result[0, 0, row, column]) == pytest.approx(expected, abs=1e-9)
 
 
-def test_dense_neighbors_distinguish_a_depth_edge_from_a_flying_pixel() -> None:
+def test_neighbor_evidence_separates_edges_from_flying_pixels() -> None:
     z = torch.zeros(1, 1, 12, 16)
     z[..., 8:] = 2.0
     z[..., 6, 7], z[..., 3, 3] = 1.0, -1.5  # a flying pixel beside the edge, a speckle
@@ -242,7 +242,7 @@ def test_dense_neighbors_distinguish_a_depth_edge_from_a_flying_pixel() -> None:
     torch.testing.assert_close(evidence, expected)
 
 
-def test_sparse_measurements_have_no_evidence_of_neighbors() -> None:
+def test_neighbor_evidence_of_sparse_measurements_is_zero() -> None:
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(1, 1, 32, 32, generator=generator)
     valid = (torch.rand(z.shape, generator=generator) < 0.05).float()

@@ -8,7 +8,7 @@ needs no slope, then a few steps of propagation (as DySPN, with a fixed neighbor
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
 c is the weight of the measurement o. Then a median removes deviations of single pixels, and the remaining residuals at
 reliable measurements are spread over the surfaces around them. Last, a pixel whose own measurement was rejected is put
-on one of the surfaces that others within two pixels measured: in a dense map there is no other depth for it.
+on one of the surfaces that reliable measurements within two pixels lie on: a dense map has no other depth there.
 
 Affinities are nine maps, not one map of nine channels: every join and split of channels would be a copy.
 """
@@ -34,10 +34,10 @@ SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
 SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
 SAME_SURFACE = 0.04  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
 FADE = 0.15  # weight that must arrive at a cell for half of a residual to be applied
-SURFACE_REACH = 2  # pixels to each side in which `snap_to_surface` looks for trusted measurements
-DISTRUST = 0.1  # of log depth, by which a measurement with a weight of 1 / e is moved out of the way there
-FAR_AWAY = 1e4  # of log depth: where there is no measurement
-TWO_SURFACES = 0.1  # of log depth between the nearest and the farthest of them: half counts as a depth edge
+SURFACE_REACH = 2  # pixels to each side whose measurements `snap_to_surface` uses
+WEIGHT_PENALTY = 0.1  # of log depth: shift of a measurement with a weight of 1 / e, so that it is no extreme there
+ABSENT_PENALTY = 1e4  # of log depth: where there is no measurement
+EDGE_STEP = 0.1  # of log depth between the two extremes: half of the way from one surface to two
 UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
 
 
@@ -120,33 +120,33 @@ def snap_to_surface(
     weight: Tensor,  # [B, 1, H, W] in [0, 1], of the measurements, 0 where there is none
     given: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not
 ) -> Tensor:
-    """Put pixels with a rejected measurement between the nearest and the farthest trusted one around, or on one.
+    """Move pixels with a rejected measurement to a surface that reliable measurements around them lie on.
 
     A rejected measurement of a dense map is a flying pixel or a speckle, and its pixel belongs to one of the surfaces
-    beside it. Of the trusted measurements within `SURFACE_REACH` pixels, n is the nearest and f the farthest log depth,
+    beside it. Of the measurements o within `SURFACE_REACH` pixels, n is the nearest and f the farthest log depth,
 
-        n = min (o + e),   f = max (o − e),   e = DISTRUST (log w)²,
+        n = min (o + e),   f = max (o − e),   e = WEIGHT_PENALTY (log w)²,
 
-    so that the extremes are continuous functions of the weights w. x is clamped to [n, f], and where a depth edge
-    separates the two it goes to the nearer one of them: t⁸ / (t⁸ + (1 − t)⁸) for t = (x − n) / (f − n). Where no
-    measurement is trusted, n − f is large and nothing changes.
+    so that rejected ones are left out, and both are continuous functions of the weights w. x is clamped to [n, f]. At
+    a depth edge it then moves to the closer one of the two: t⁸ / (t⁸ + (1 − t)⁸) replaces t = (x − n) / (f − n). If all
+    weights are small, then n − f is large and x stays as it is.
     """
     size = 2 * SURFACE_REACH + 1
-    doubt = DISTRUST * (weight + 1e-7).log().square()
+    penalty = WEIGHT_PENALTY * (weight + 1e-7).log().square()
     nearest, farthest = (
-        F.max_pool2d(torch.where(given > 0, one - doubt, -FAR_AWAY), size, stride=1, padding=SURFACE_REACH)
+        F.max_pool2d(torch.where(given > 0, one - penalty, -ABSENT_PENALTY), size, stride=1, padding=SURFACE_REACH)
         for one in (-measured, measured)
     )
     overlap = nearest + farthest  # f − n
     low, high = torch.minimum(-nearest, farthest), torch.maximum(-nearest, farthest)
-    trust = (overlap / DISTRUST).clamp_max(0).exp() * (given - weight)
+    share = (overlap / WEIGHT_PENALTY).clamp_max(0).exp() * (given - weight)
     gap = overlap.clamp_min(0)
     inside = torch.minimum(torch.maximum(x, low), high)
     t = ((inside - low) / (gap + 1e-6)).clamp(0, 1)
     a, b = (one.square().square().square() for one in (t, 1 - t))
     squared = gap.square()
-    edge = squared / (squared + TWO_SURFACES**2)
-    return torch.addcmul(x, trust, inside + edge * gap * (a / (a + b) - t) - x)
+    edge = squared / (squared + EDGE_STEP**2)
+    return torch.addcmul(x, share, inside + edge * gap * (a / (a + b) - t) - x)
 
 
 def _window_regression(

@@ -49,7 +49,7 @@ MIN_DENSE = 4.0  # measured pixels of the eight around, beyond which a measureme
 SUPPORT = 2.5  # of eight neighbors that agree: as likely right as wrong
 SUPPORT_SLOPE = 4.0  # of the logit, per neighbor that agrees
 LEAST_EVIDENCE, MOST_EVIDENCE = -10.0, 6.0  # of the logit
-REJECTED_LOGIT, DOUBT_SLOPE = -0.5, 2.0  # of the classifier: neighbors that agree count half there
+AGREEMENT_LOGIT, AGREEMENT_SLOPE = -0.5, 2.0  # of the classifier: positive evidence counts half at this logit
 MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
 ISOLATED = 0.5  # standard deviations from the others on its side at which a measurement counts half as isolated
 OUTLIER_PRIOR = 0.05  # outliers in any image: the logarithm of their share stays finite
@@ -81,9 +81,9 @@ class OutlierClassifier(nn.Module):
         )
         share = (z - near) / (far - near).clamp_min(1e-6)
         logit, evidence = torch.lerp(low, high, share.clamp(0, 1)), neighbor_evidence(z, valid)
-        # Neighbors that agree outweigh doubt, not a rejection: all of them may lie behind the same pane of glass.
-        doubted = torch.sigmoid(DOUBT_SLOPE * (logit - REJECTED_LOGIT))
-        return (logit + evidence.clamp_max(0) + doubted * evidence.clamp_min(0)) * valid
+        # Agreement does not raise a very low logit: all neighbors may measure through the same glass.
+        share = torch.sigmoid(AGREEMENT_SLOPE * (logit - AGREEMENT_LOGIT))
+        return (logit + evidence.clamp_max(0) + share * evidence.clamp_min(0)) * valid
 
     def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 4, W / 4] each → the same
         """Return the logit of each candidate."""
