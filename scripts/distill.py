@@ -1,10 +1,10 @@
-"""A compact network with fewer channels at 1/2 and 1/4 that computes the same as another one.
+"""A compact network as wide as `CompactConfig` says, made from a wider one.
 
-    python scripts/distill.py --data FRAMES --teacher teacher.safetensors --channels 16 48 -o student.safetensors
+    python scripts/distill.py --data FRAMES --teacher teacher.safetensors -o student.safetensors
 
-Layers that work at 1/2 and 1/4 are new; all others start as those of the teacher, and the encoder stays. Trunk and
-heads learn the teacher's outputs by regression, on the images and simulated sensors of the preset: no ground truth but
-for the sky, and no gradient through the solver, so that a step is cheap. Resumes from the file beside --out.
+Of each layer that becomes narrower the channels with the largest effect are kept. Then trunk and heads learn the
+teacher's outputs by regression, on the images and simulated sensors of the preset: no ground truth but for the sky,
+and no gradient through the solver, so that a step is cheap. The encoder stays. Resumes from the file beside --out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from omnidc.io.files import atomic_path
 from omnidc.network.checkpoint import load_network, save_network
-from omnidc.network.compact import LOCAL_CHANNELS, CompactNetwork
+from omnidc.network.compact import LOCAL_CHANNELS, CompactConfig, CompactNetwork
 from omnidc.network.normalize import normalization
 from omnidc.training.batch import Batch
 from omnidc.training.config import from_tables, read_preset
@@ -38,22 +38,22 @@ ITERATIONS = 8  # of the teacher's solver
 RATE, FINAL_RATE = 1e-3, 1e-5
 SAVE_EVERY = 200  # steps
 
-OLD_RATE = 0.1  # of the rate of new layers
+COARSE_RATE = 0.1  # of the layers at 1/8 and below, of the rate of the others
 # What the student must give, and how much it counts
 OUTPUTS = {
     **{f"trunk.{name}": 1.0 for name in ("down8", "up8", "up16", "bottleneck")},
     **{f"gradient_heads.{level}": 2.0 for level in range(4)},
     **dict.fromkeys(("half_head", "upsample2", "full_head"), 1.0),
 }
-SKY, SKY_WEIGHT = 1, 1.0  # the channel of half_head that learns the rendered masks instead
+SKY, SKY_WEIGHT = 1, 3.0  # the channel of half_head that learns the rendered masks instead
 POOLED = (
     4,
     16,
 )  # cells along the blocks whose mean gradients are compared, too: the solver adds up what they have in common
 
 
-# Of each new layer: whose channels it gives and takes. Channels of one name are the same in all layers.
-FLOW = {
+# Of each layer whose width may change: whose channels it gives and takes. Channels of one name are the same everywhere.
+FINE = {
     "trunk.fuse2": ("x2", ""),
     "trunk.down4": ("x4", "x2"),
     "trunk.fuse4": ("x4", ""),
@@ -75,6 +75,14 @@ FLOW = {
     "half_head": ("", "refine1"),
     "upsample2": ("", "refine1"),
     "full_head": ("", "refine1"),
+}
+BLOCKS = ("trunk.block8", "trunk.block16.0", "trunk.block16.1", "trunk.up16", "trunk.up8")
+FLOW = {
+    **FINE,
+    **{f"{block}.conv1": (block, "") for block in BLOCKS},
+    **{f"{block}.conv2": ("", block) for block in BLOCKS},
+    **{f"gradient_heads.{level}.1": (f"head{level}", "") for level in (2, 3)},
+    **{f"gradient_heads.{level}.3": ("", f"head{level}") for level in (2, 3)},
 }
 GAINS = {"trunk.block4": "x4", "trunk.up4": "x4", "trunk.up2": "x2"}  # channels of each block's gain
 
@@ -137,12 +145,15 @@ def distance(results: dict[str, Tensor], wanted: dict[str, Tensor], batch: Batch
     return distances
 
 
-def make_student(teacher: CompactNetwork, channels: tuple[int, int], recorder: Recorder) -> CompactNetwork:
-    """A network with other channels at 1/2 and 1/4 that starts with the teacher's most important ones.
+def make_student(teacher: CompactNetwork, recorder: Recorder) -> CompactNetwork:
+    """A network of the default widths that starts with the teacher's most important channels.
 
-    The importance of a channel is its standard deviation times the weights of the layers that take it.
+    The importance of a channel is its standard deviation times the weights of the layers that take it. Channels beyond
+    those of the teacher are random, and have no effect at the start.
     """
-    student = CompactNetwork(replace(teacher.config, channels=(*channels, *teacher.config.channels[2:])))
+    usual = CompactConfig()
+    widths = {name: getattr(usual, name) for name in ("channels", "down_hidden", "up_hidden", "head_hidden")}
+    student = CompactNetwork(replace(teacher.config, **widths, refine_hidden=usual.refine_hidden))
     own, given = student.state_dict(), teacher.state_dict()
     names = {gives: name for name, (gives, _) in FLOW.items() if gives}
     before, after = ({key: len(one[f"{name}.bias"]) for key, name in names.items()} for one in (given, own))
@@ -152,15 +163,17 @@ def make_student(teacher: CompactNetwork, channels: tuple[int, int], recorder: R
             deviation = recorder.inputs[name][0].std(dim=(0, 2, 3))
             weight = (given[f"{name}.weight"].square().sum(dim=(0, 2, 3)).sqrt() * deviation)[: before[takes]]
             importance[takes] += weight / weight.sum()
-    kept = {key: one.topk(after[key]).indices.sort().values for key, one in importance.items()}
+    kept = {key: one.topk(min(before[key], after[key])).indices.sort().values for key, one in importance.items()}
     tensors = {name: given[name] for name in own if given[name].shape == own[name].shape}
     for name, (gives, takes) in FLOW.items():
         weight, bias = given[f"{name}.weight"], given[f"{name}.bias"]
         if gives:
-            weight, bias = weight[kept[gives]], bias[kept[gives]]
+            more = after[gives] - len(kept[gives])
+            new = own[f"{name}.weight"][len(kept[gives]) :, :1].expand(-1, weight.shape[1], -1, -1)
+            weight, bias = torch.cat([weight[kept[gives]], new]), F.pad(bias[kept[gives]], (0, more))
         if takes:
-            others = torch.arange(before[takes], weight.shape[1])
-            weight = weight[:, torch.cat([kept[takes], others])]
+            none = torch.zeros(len(weight), after[takes] - len(kept[takes]), *weight.shape[2:])
+            weight = torch.cat([weight[:, kept[takes]], none, weight[:, before[takes] :]], dim=1)
         tensors[f"{name}.weight"], tensors[f"{name}.bias"] = weight, bias
     for block, stream in GAINS.items():
         tensors[f"{block}.gain"] = given[f"{block}.gain"][kept[stream]]
@@ -169,16 +182,16 @@ def make_student(teacher: CompactNetwork, channels: tuple[int, int], recorder: R
 
 
 def trained_parameters(student: CompactNetwork) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Return the parameters of new layers, and those of other layers of trunk and heads; the encoder is not trained."""
-    named = [
+    """Return the parameters at 1/2 and 1/4, and the others of trunk and heads; the encoder is not trained."""
+    trained = [
         (name, one)
         for name, one in student.named_parameters()
-        if name.startswith(("trunk.", "gradient_heads.", *FLOW)) and not name.startswith("trunk.encoder.")
+        if name.startswith(("trunk.", "gradient_heads.", *FINE)) and not name.startswith("trunk.encoder.")
     ]
-    new = {*FLOW, *GAINS}
+    fine = {*FINE, *GAINS}
     return (
-        [one for name, one in named if name.rpartition(".")[0] in new],
-        [one for name, one in named if name.rpartition(".")[0] not in new],
+        [one for name, one in trained if name.rpartition(".")[0] in fine],
+        [one for name, one in trained if name.rpartition(".")[0] not in fine],
     )
 
 
@@ -204,61 +217,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--data", required=True, help="frames of `omnidc scenes`")
     parser.add_argument("--teacher", type=Path, required=True)
-    parser.add_argument("--channels", type=int, nargs=2, action="append", required=True, help="at 1/2 and 1/4")
-    parser.add_argument("-o", "--out", type=Path, action="append", required=True, help="one for each --channels")
-    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=5000)
     arguments = parser.parse_args()
     torch.manual_seed(0)
     teacher = load_network(arguments.teacher)
     if not isinstance(teacher, CompactNetwork):
         raise SystemExit(f"{arguments.teacher} is no compact network.")
-    iterations = teacher.config.iterations
     teacher.for_inference()
     recorder = Recorder(teacher, {"trunk", "trunk.encoder", *FLOW, *OUTPUTS})
     run_teacher(teacher, next(batches(arguments.data, 0, 0)))
-    students = [make_student(teacher, tuple(one), recorder) for one in arguments.channels]
-    learned = [Recorder(one, OUTPUTS) for one in students]
+    student = make_student(teacher, recorder)
+    learned = Recorder(student, OUTPUTS)
     teacher.config = replace(teacher.config, iterations=ITERATIONS)
-    parameters = [trained_parameters(one) for one in students]
-    optimizers = [torch.optim.Adam([{"params": new}, {"params": old}], lr=RATE) for new, old in parameters]
-    for student in students:
-        student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        student.trunk.encoder.forward = lambda image: recorder.outputs["trunk.encoder"]  # type: ignore[method-assign]
-    state = arguments.out[0].with_suffix(".pt")
+    fine, coarse = trained_parameters(student)
+    optimizer = torch.optim.Adam([{"params": fine}, {"params": coarse}], lr=RATE)
+    student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    student.trunk.encoder.forward = lambda image: recorder.outputs["trunk.encoder"]  # type: ignore[method-assign]
+    state = arguments.out.with_suffix(".pt")
     first = 0
     if state.exists():
         first, weights, moments = torch.load(state)
-        for student, optimizer, weight, moment in zip(students, optimizers, weights, moments):
-            student.load_state_dict(weight)
-            optimizer.load_state_dict(moment)
+        student.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
     stream = batches(arguments.data, 1, first)
     progress = tqdm(range(first, arguments.steps), initial=first, total=arguments.steps, unit="step")
     for step in progress:
         rate = float(FINAL_RATE + (RATE - FINAL_RATE) * (1 + np.cos(np.pi * step / arguments.steps)) / 2)
+        for group, factor in zip(optimizer.param_groups, (1.0, COARSE_RATE)):
+            group["lr"] = rate * factor
         batch = next(stream)
         run_teacher(teacher, batch)
-        shown = []
-        for student, results, optimizer, mine in zip(students, learned, optimizers, parameters):
-            run_student(student, recorder)
-            distances = distance(results.outputs, recorder.outputs, batch)
-            loss = torch.stack([OUTPUTS.get(name, SKY_WEIGHT) * one for name, one in distances.items()]).sum()
-            for group, factor in zip(optimizer.param_groups, (1.0, OLD_RATE)):
-                group["lr"] = rate * factor
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_([*mine[0], *mine[1]], 1.0)
-            optimizer.step()
-            shown.append(" ".join(f"{float(one):.3f}" for one in distances.values()))
+        run_student(student, recorder)
+        distances = distance(learned.outputs, recorder.outputs, batch)
+        loss = torch.stack([OUTPUTS.get(name, SKY_WEIGHT) * one for name, one in distances.items()]).sum()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_([*fine, *coarse], 1.0)
+        optimizer.step()
         if step % 20 == 0:
-            progress.set_postfix_str(" | ".join(shown))
+            progress.set_postfix_str(" ".join(f"{float(one):.3f}" for one in distances.values()))
         if (step + 1) % SAVE_EVERY == 0 or step + 1 == arguments.steps:
             with atomic_path(state) as temporary:
-                torch.save(
-                    (step + 1, [one.state_dict() for one in students], [o.state_dict() for o in optimizers]), temporary
-                )
-            for student, out in zip(students, arguments.out):
-                student.config = replace(student.config, iterations=iterations)
-                save_network(student, out, {"start": f"distilled from {arguments.teacher.name}"})
+                torch.save((step + 1, student.state_dict(), optimizer.state_dict()), temporary)
+            save_network(student, arguments.out, {"start": f"distilled from {arguments.teacher.name}"})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omnidc.errors import ConfigError
-from omnidc.network.compact import HALF_HIDDEN, CompactConfig, CompactNetwork
+from omnidc.network.compact import CompactConfig, CompactNetwork
 
 SMALL = CompactConfig(channels=(8, 8, 12, 12, 16), attention_blocks=1, heads=2, max_side=128)
 
@@ -44,11 +44,22 @@ def test_forward_any_size_is_finite_and_positive(network: CompactNetwork, size: 
     assert (out.laplace_scale > 0).all()
 
 
-@pytest.mark.parametrize(("cell", "expected"), [(2, [HALF_HIDDEN, 4, 6, 6]), (4, [4, 6, 6, 8])])
-def test_gradient_heads_are_wide_at_half_size_alone(cell: int, expected: list[int]) -> None:
-    """By their level, not by their channels: `SMALL` has as many at 1/4 as at 1/2."""
-    network = CompactNetwork(replace(SMALL, cell=cell))
+@pytest.mark.parametrize(("cell", "expected"), [(2, [3, 4, 5, 6]), (4, [4, 5, 6, 7])])
+def test_gradient_heads_have_the_hidden_channels_of_their_level(cell: int, expected: list[int]) -> None:
+    network = CompactNetwork(replace(SMALL, cell=cell, head_hidden=(3, 4, 5, 6, 7)))
     assert [head[1].out_channels for head in network.gradient_heads] == expected
+
+
+def test_configurations_without_hidden_channels_are_those_of_earlier_files() -> None:
+    """Their blocks are as wide as the features, and their heads half as wide but for the first."""
+    values = SMALL.to_dict()
+    hidden = ("down_hidden", "up_hidden", "head_hidden", "refine_hidden")
+    config = CompactConfig.from_dict({name: one for name, one in values.items() if name not in hidden})
+    assert config.down_hidden == (8, 12, 12)
+    assert config.up_hidden == (8, 8, 12, 12)
+    assert config.head_hidden == (32, 4, 6, 6, 8)
+    assert config.refine_hidden == 8
+    assert CompactConfig.from_dict(values) == SMALL
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])

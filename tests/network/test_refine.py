@@ -15,16 +15,17 @@ from omnidc.network.refine import (
     CONFIDENCE_WIDTH,
     EDGE_STEP,
     FADE,
+    NO_WEIGHT,
     RELIABLE_CONFIDENCE,
     SAME_SURFACE,
     SLOPE_PRIOR,
     SPREAD_CELLS,
     SURFACE_REACH,
     WEIGHT_PENALTY,
+    affinity_logits,
     bilinear_logits,
     convex_upsample2x,
     median5,
-    pixel_color_distance,
     propagate,
     snap_to_surface,
     softmax,
@@ -92,14 +93,15 @@ def test_softmax_over_maps_equals_that_over_channels_with_gradients() -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_pixel_color_distance_equals_slow_twin() -> None:
+def test_affinity_logits_equal_slow_twin() -> None:
     image = torch.rand(2, 3, 6, 8, dtype=torch.float64)
+    guide = torch.randn(9, 2, 1, 6, 8, dtype=torch.float64)
     padded = F.pad(image, (1, 1, 1, 1), mode="replicate")
-    distance = pixel_color_distance(image)
+    logits = affinity_logits(list(guide), image, torch.full((1, 1, 1, 1), 0.7, dtype=torch.float64))
     for k, (y, x) in enumerate(NEIGHBORHOOD):
         other = padded[..., y : y + 6, x : x + 8]
-        expected = (((image - other) / COLOR_STEP).square().sum(dim=1) + 1e-4).sqrt() * (k != 4)
-        torch.testing.assert_close(distance[k][:, 0], expected)
+        distance = (((image - other) / COLOR_STEP).square().sum(dim=1) + 1e-4).sqrt() * (k != 4)
+        torch.testing.assert_close(logits[k][:, 0], guide[k, :, 0] - 0.7 * distance)
 
 
 def slow_convex_upsample2x(x: Tensor, logits: Tensor) -> Tensor:
@@ -162,7 +164,7 @@ def slow_spread_residual(x: Tensor, measured: Tensor, confidence: Tensor, given:
     result = start.clone()
     places = [(int(i), int(j)) for i, j in given[0, 0].nonzero()]
     for size in SPREAD_CELLS:
-        rows, columns = -(-height // size), -(-width // size)
+        rows, columns = (-(-length // SPREAD_CELLS[0]) * SPREAD_CELLS[0] // size for length in (height, width))
         maps = torch.zeros(1, 4, rows, columns, dtype=x.dtype)
         for row in range(rows):
             for column in range(columns):
@@ -174,10 +176,10 @@ def slow_spread_residual(x: Tensor, measured: Tensor, confidence: Tensor, given:
                         weight = float(reliable) * 0.5 ** sum(away)
                         total += weight
                         values.append((weight, float(start[i, j]), float(measured[0, 0, i, j] - result[i, j])))
-                mx = sum(w * z for w, z, _ in values) / (total + 1e-6)
-                mr = sum(w * r for w, _, r in values) / (total + 1e-6)
-                variance = sum(w * (z - mx) ** 2 for w, z, _ in values) / (total + 1e-6)
-                covariance = sum(w * (z - mx) * (r - mr) for w, z, r in values) / (total + 1e-6)
+                mx = sum(w * z for w, z, _ in values) / (total + NO_WEIGHT)
+                mr = sum(w * r for w, _, r in values) / (total + NO_WEIGHT)
+                variance = sum(w * (z - mx) ** 2 for w, z, _ in values) / (total + NO_WEIGHT)
+                covariance = sum(w * (z - mx) * (r - mr) for w, z, r in values) / (total + NO_WEIGHT)
                 precision = 0.5 / (2 * variance + SAME_SURFACE**2)
                 share = total / (total + FADE)
                 one = [mx, share * mr, share * covariance / (variance + SLOPE_PRIOR**2), precision]

@@ -43,13 +43,16 @@ class RefineExport(nn.Module):
         keep_input: Tensor,  # bool [1, 1, 1, 1]
         *resampled: Tensor,  # above, below, down [R]; left, right, across [W]
     ) -> tuple[Tensor, ...]:
-        pixels = self.network.pixel_maps(features, maps)
+        groups = self.network.pixel_maps(features, maps)
         if resampled:
             above, below, down, left, right, across = resampled
-            pixels = torch.lerp(pixels[:, :, above], pixels[:, :, below], down[:, None])
-            pixels = torch.lerp(pixels[:, :, :, left], pixels[:, :, :, right], across)
-        else:
-            pixels = pixels[..., : image.shape[-2], : image.shape[-1]]
+            joined = torch.cat(groups, dim=1)
+            joined = torch.lerp(joined[:, :, above], joined[:, :, below], down[:, None])
+            joined = torch.lerp(joined[:, :, :, left], joined[:, :, :, right], across)
+            pixels = torch.split(joined, 1, dim=1)
+        else:  # each map cut out at once: a crop of all and a split would copy them twice
+            rows, columns = image.shape[-2:]
+            pixels = tuple(one[:, k : k + 1, :rows, :columns] for one in groups for k in range(int(one.shape[1])))
         depth, _, scale, sky, confidence = self.network.refine_pixels(pixels, judged, image, sparse, median, keep_input)
         return depth * median, scale * median, confidence, sky.sigmoid()
 

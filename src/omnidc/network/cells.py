@@ -36,15 +36,15 @@ class Cells:
 
     def coarser(self) -> Cells:
         """Return the same measurements in cells of twice the size; h and w are even."""
-        count = self.sums[:, :1]
-        x = (count[..., 1::2] - count[..., ::2]) / 4
-        sums = add_pairs(self.sums, -1)
-        count = sums[:, :1]
-        y = (count[..., 1::2, :] - count[..., ::2, :]) / 4
+        left, right = self.sums[..., ::2], self.sums[..., 1::2]
+        x = (right[:, :1] - left[:, :1]) / 4
+        sums = left + right
+        above, below = sums[..., ::2, :], sums[..., 1::2, :]
+        y = (below[:, :1] - above[:, :1]) / 4
         offset = torch.cat([add_pairs(x, -2), y], dim=1)
         if self.offset is not None:
             offset = offset + add_pairs(add_pairs(self.offset, -1), -2) / 2
-        return Cells(add_pairs(sums, -2), offset)
+        return Cells(above + below, offset)
 
     def residual(
         self,

@@ -41,10 +41,10 @@ from omnidc.network.prefill import Prefill, prefill, presence, push_residual, up
 from omnidc.network.refine import (
     SPREAD_CELLS,
     SURFACE_REACH,
+    affinity_logits,
     bilinear_logits,
     convex_upsample2x,
     median5,
-    pixel_color_distance,
     propagate,
     snap_to_surface,
     softmax,
@@ -64,10 +64,9 @@ SPREAD_LEVEL = 2  # halvings of the first guess whose spread is measured: cells 
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
 PULL_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
 CORRECTION_LOGIT = -2.0  # of the share of the spread residuals that is added before the propagation at the start
-HALF_HIDDEN = 32  # channels between the two convolutions of the gradient head at 1/2
 LOCAL_STEP = 0.05  # of log depth: a clear difference between cells of 2 × 2 pixels
 LOCAL_CHANNELS = 5
-SKY_STEPS = 2
+SKY_STEPS = 1
 SIZE_DIVISOR = 32
 BAND_PIXELS, MIN_BAND_ROWS = 800_000, 256  # of refinement at inference: so that memory is bounded
 
@@ -77,7 +76,12 @@ class CompactConfig:
     """Shape of the compact network."""
 
     architecture: str = "compact-2"
-    channels: tuple[int, int, int, int, int] = (24, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
+    channels: tuple[int, int, int, int, int] = (16, 48, 96, 144, 192)  # at 1/2, 1/4, 1/8, 1/16, 1/32
+    # Between the two convolutions of a block, at 1/2, 1/4, …: training leaves few more with any effect.
+    down_hidden: tuple[int, int, int] = (32, 32, 16)  # of the residual blocks on the way down, from 1/4
+    up_hidden: tuple[int, int, int, int] = (32, 48, 48, 32)  # of those on the way up, from 1/2
+    head_hidden: tuple[int, int, int, int, int] = (32, 16, 16, 16, 16)  # of the gradient heads, from 1/2
+    refine_hidden: int = 32  # of the features that stage 4 takes
     cell: int = 2  # pixels along a cell of the integrator: 2 or 4
     resolutions: int = 4  # R: gradients at 1 / cell and coarser, each half the last
     attention_blocks: int = 2
@@ -94,6 +98,9 @@ class CompactConfig:
             raise ConfigError(f"The compact network has 1 to {6 - self.cell // 2} resolutions, not {self.resolutions}.")
         if not 0 <= self.attention_blocks <= 64:  # a file that says a billion would be built for hours
             raise ConfigError(f"The compact network has 0 to 64 attention blocks, not {self.attention_blocks}.")
+        hidden = (*self.down_hidden, *self.up_hidden, *self.head_hidden, self.refine_hidden)
+        if min(hidden) < 1:
+            raise ConfigError("Every layer of the compact network has at least one channel.")
         if self.heads < 1 or min(self.channels) < 1 or self.channels[-1] % self.heads:
             raise ConfigError(f"{self.heads} heads do not divide the {self.channels[-1]} channels at 1/32.")
         if not (0 <= self.half_steps <= 64 and 0 <= self.propagation_steps <= 64 and 1 <= self.iterations <= 1000):
@@ -116,7 +123,12 @@ class CompactConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
-        return cls(**{**values, "channels": tuple(values["channels"])})
+        """Make a configuration from what `to_dict` returns; files of before 0.2 have no numbers of hidden channels."""
+        c = values["channels"]
+        options = {"down_hidden": c[1:4], "up_hidden": c[:4], "head_hidden": [32, *(one // 2 for one in c[1:])]}
+        options |= {"refine_hidden": c[0], **values}
+        given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in options.items()}
+        return cls(**given)
 
 
 class CompactNetwork(DepthNetwork):
@@ -129,24 +141,24 @@ class CompactNetwork(DepthNetwork):
         super().__init__()
         self.config = config = config or CompactConfig()
         self.max_side = config.max_side
-        c2 = config.channels[0]
+        c2, r2 = config.channels[0], config.refine_hidden
         self.screen = OutlierClassifier()
-        self.trunk = Trunk(config.channels, config.attention_blocks, config.heads)
+        self.trunk = Trunk(config.channels, config.down_hidden, config.up_hidden, config.attention_blocks, config.heads)
         # Gradients in x and y, the gate of the first guess's slope (open at the start), edge weights in x and y; at the
         # finest level also what the image adds to the logit of the confidence.
         gradient = (0.0, 0.0, 2.0, 0.0, 0.0)
         finest = 0 if config.cell == 2 else 1
         widths = config.channels[finest : finest + config.resolutions]
-        hidden = [HALF_HIDDEN if level == 0 else c // 2 for level, c in enumerate(widths, start=finest)]
+        hidden = config.head_hidden[finest : finest + config.resolutions]
         biases = [(*gradient, 0.0), *[gradient] * (len(widths) - 1)]
         self.gradient_heads = nn.ModuleList(_head(c, h, bias) for c, h, bias in zip(widths, hidden, biases))
         # Logits of the convex upsampling from the integrator's grid to half size and from there to full size
         self.upsample4 = _last(config.channels[1], bilinear_logits()) if config.cell == 4 else None
         self.upsample2 = _last(c2, bilinear_logits())
         self.refine2 = nn.Sequential(
-            nn.Conv2d(c2 + LOCAL_CHANNELS, c2, 3, padding=1),
+            nn.Conv2d(c2 + LOCAL_CHANNELS, r2, 3, padding=1),
             nn.ReLU(inplace=True),
-            nn.Conv2d(c2, c2, 3, padding=1),
+            nn.Conv2d(r2, c2, 3, padding=1),
             nn.ReLU(inplace=True),
         )
         # log Laplace scale (5 % at first), sky logit, share of the residuals, and of the propagation at half size the
@@ -253,25 +265,26 @@ class CompactNetwork(DepthNetwork):
         first, last = max(0, rows[0] - margin), min(height, rows[1] + margin)
         low, high = source_rows(first, last, size[0], height)
         top, bottom = low // 2, (high + 1) // 2  # cells of 2 × 2 pixels; ONNX would round a negative number toward 0
-        maps = self.pixel_maps(solved.x2[..., top:bottom, :], solved.maps[..., 2 * top : 2 * bottom, :])
+        maps = torch.cat(self.pixel_maps(solved.x2[..., top:bottom, :], solved.maps[..., 2 * top : 2 * bottom, :]), 1)
         maps = maps[..., low - 2 * top : high - 2 * top, : size[1]]
         maps = bilinear_rows(maps, low, size[0], (height, width), (first, last))
         judged = nearest_rows(solved.judged[..., : size[0], : size[1]], (height, width), (first, last))
         band = image[..., first:last, :], sparse[..., first:last, :]
         inner = slice(rows[0] - first, rows[1] - first)
-        return tuple(one[..., inner, :] for one in self.refine_pixels(maps, judged, *band, norm.median, keep_input))
+        refined = self.refine_pixels(torch.split(maps, 1, dim=1), judged, *band, norm.median, keep_input)
+        return tuple(one[..., inner, :] for one in refined)
 
     def pixel_maps(
         self,
         features: Tensor,  # [B, C, h / 2, w / 2]
         maps: Tensor,  # [B, 3, h, w], log depth, log Laplace scale, sky logit
-    ) -> Tensor:  # [B, 13, h, w]
-        """Return `maps`, and the pull to the measurements and the guide of the propagation."""
-        return torch.cat([maps, _to_pixels(self.full_head(features))], dim=1)
+    ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w], [B, 10, h, w]
+        """Return `maps`; the pull to the measurements and the guide of the propagation."""
+        return maps, _to_pixels(self.full_head(features))
 
     def refine_pixels(
         self,
-        maps: Tensor,  # [B, 13, H, W], as of `pixel_maps`
+        maps: Sequence[Tensor],  # 13 × [B, 1, H, W], in the order of `pixel_maps`
         judged: Tensor,  # [B, 2, H, W], confidence and weight of the measurements
         image: Tensor,  # [B, 3, H, W]
         sparse: Tensor,  # [B, 1, H, W]
@@ -279,16 +292,14 @@ class CompactNetwork(DepthNetwork):
         keep_input: bool | Tensor,  # as a tensor: bool [1, 1, 1, 1]
     ) -> tuple[Tensor, ...]:
         """Return depth / median, log depth before the propagation, Laplace scale / median, sky logit and confidence."""
-        start, log_scale, sky, pull_logit, *guide = torch.split(maps, 1, dim=1)
+        start, log_scale, sky, pull_logit, *guide = maps
         measured, given = masked_log(sparse / median)
         confidence, weight = (judged * given).chunk(2, dim=1)
         if isinstance(keep_input, Tensor):
             pull = torch.where(keep_input, given, weight * torch.sigmoid(pull_logit))
         else:
             pull = given if keep_input else weight * torch.sigmoid(pull_logit)
-        color = -F.softplus(self.affinity_color).view(1, 1, 1, 1)
-        distance = pixel_color_distance(image)
-        affinity = softmax([torch.addcmul(one, apart, color) for one, apart in zip(guide, distance, strict=True)])
+        affinity = softmax(affinity_logits(guide, image, F.softplus(self.affinity_color).view(1, 1, 1, 1)))
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
         log_depth = snap_to_surface(log_depth, measured, weight, given)

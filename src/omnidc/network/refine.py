@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -34,6 +35,7 @@ SPREAD_CELLS = (16, 8, 4, 2)  # pixels along the cells of `spread_residual`
 SLOPE_PRIOR = 0.01  # of log depth: residuals of measurements within less have one mean
 SAME_SURFACE = 0.04  # of log depth: a pixel this far from all measurements of a window is corrected by 0.6
 FADE = 0.15  # weight that must arrive at a cell for half of a residual to be applied
+NO_WEIGHT = 1e-10  # of a window without measurements
 SURFACE_REACH = 2  # pixels to each side whose measurements `snap_to_surface` uses
 WEIGHT_PENALTY = 0.1  # of log depth: shift of a measurement with a weight of 1 / e, so that it is no extreme there
 ABSENT_PENALTY = 1e4  # of log depth: where there is no measurement
@@ -99,19 +101,87 @@ def spread_residual(
     the window's measurements, exp(−(x − x̄)² / 2 (2 var(x) + SAME_SURFACE²)), and fades where none is near.
     """
     height, width = x.shape[-2:]
-    start = x
+    largest = SPREAD_CELLS[0]
+    end = (0, -width % largest, 0, -height % largest)  # completes the last cells
     weight = torch.sigmoid((confidence - RELIABLE_CONFIDENCE) / CONFIDENCE_WIDTH) * given
+    x, weight, residual = (F.pad(one, end) for one in (x, weight, measured - x))
+    fixed = _pooled((weight, weight * x))
     for size in SPREAD_CELLS:
-        end = (0, -width % size, 0, -height % size)  # completes the last cells
-        log_depth = F.pad(start, end)
-        mx, mr, slope, precision = (
+        mx, mr, slope, exponent = (
             F.interpolate(one, scale_factor=size, mode="bilinear", align_corners=False)
-            for one in _window_regression(log_depth, F.pad(measured - x, end), F.pad(weight, end), size)
+            for one in _window_regression(_cell_moments(fixed[size], x, residual, weight, size))
         )
-        apart = log_depth - mx
-        correction = torch.exp(-apart.square() * precision) * (mr + slope * apart)
-        x = x + correction[..., :height, :width]
-    return x
+        apart = x - mx
+        residual = residual - torch.exp(apart.square() * exponent) * (mr + slope * apart)
+    return measured - residual[..., :height, :width]
+
+
+def _pooled(maps: Sequence[Tensor]) -> dict[int, Tensor]:  # [B, 1, H, W] each → [B, C, H / size, W / size] by size
+    """Return the means over the cells of each size."""
+    *larger, smallest = SPREAD_CELLS
+    means = {smallest: torch.cat([F.avg_pool2d(one, smallest) for one in maps], dim=1)}
+    for size in reversed(larger):
+        last = max(means)
+        means[size] = F.avg_pool2d(means[last], size // last)
+    return means
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Weight, means and second moments of the measurements of each cell.
+
+    Moments are about the means of cells, then of windows: differences of large sums would lose digits.
+    """
+
+    weight: Tensor  # [B, 1, h, w]
+    mean: Tensor  # [B, 2, h, w], of x and r
+    moment: Tensor  # [B, 2, h, w], Σ w (x − x̄)², Σ w (x − x̄) (r − r̄)
+
+    def join_pairs(self, axis: int) -> _Moments:
+        """Return those of each cell and the next along an axis together; one cell less."""
+        cells = self.weight.shape[axis] - 1
+        (n, mean, moment), (n2, mean2, moment2) = (
+            [one.narrow(axis, start, cells) for one in (self.weight, self.mean, self.moment)] for start in (0, 1)
+        )
+        weight = n + n2
+        share = n2 / (weight + NO_WEIGHT)
+        apart = mean2 - mean
+        between = n * share * apart[:, :1] * apart
+        return _Moments(weight, mean + share * apart, moment + moment2 + between)
+
+
+def _cell_moments(
+    fixed: Tensor,  # [B, 2, H / size, W / size], means of w and w x over each cell
+    x: Tensor,  # [B, 1, H, W]
+    r: Tensor,  # [B, 1, H, W]
+    weight: Tensor,  # [B, 1, H, W] ≥ 0
+    size: int,  # pixels along a cell; divides H and W
+) -> _Moments:
+    mean_weight, mean_x = fixed.chunk(2, dim=1)
+    inverse = 1 / (mean_weight + NO_WEIGHT)
+    mean_x = mean_x * inverse
+    apart = x - F.interpolate(mean_x, scale_factor=size, mode="nearest")
+    moment = weight * apart  # its sum is 0, so that r needs no mean
+    mean_r, xx, xr = (F.avg_pool2d(one, size) for one in (weight * r, moment * apart, moment * r))
+    means = torch.cat([mean_x, mean_r * inverse], dim=1)
+    return _Moments(mean_weight * size**2, means, torch.cat([xx, xr], dim=1) * size**2)
+
+
+def _window_regression(cells: _Moments) -> tuple[Tensor, ...]:  # 4 × [B, 1, h, w]
+    """Return x̄, r̄, b and the factor of (x − x̄)² in the exponent of `spread_residual`.
+
+    Windows are each cell and the eight around it, those beside it at half and those across at a quarter of their
+    weight. r̄ and b are what is applied: they fade where a window has little weight.
+    """
+    window = _Moments(*(F.pad(one, (1, 1, 1, 1)) for one in (cells.weight, cells.mean, cells.moment)))
+    for axis in (-1, -1, -2, -2):
+        window = window.join_pairs(axis)
+    total = window.weight / 4
+    share = total / (total + FADE)
+    mx, mr = window.mean.chunk(2, dim=1)
+    variance, covariance = (window.moment / (window.weight + NO_WEIGHT)).chunk(2, dim=1)
+    slope = share * covariance / (variance + SLOPE_PRIOR**2)
+    return mx, share * mr, slope, -0.5 / (2 * variance + SAME_SURFACE**2)
 
 
 def snap_to_surface(
@@ -147,45 +217,6 @@ def snap_to_surface(
     squared = gap.square()
     edge = squared / (squared + EDGE_STEP**2)
     return torch.addcmul(x, share, inside + edge * gap * (a / (a + b) - t) - x)
-
-
-def _window_regression(
-    x: Tensor,  # [B, 1, H, W]
-    r: Tensor,  # [B, 1, H, W]
-    weight: Tensor,  # [B, 1, H, W] ≥ 0
-    size: int,  # pixels along a cell; divides H and W
-) -> tuple[Tensor, ...]:  # 4 × [B, 1, H / size, W / size]
-    """Return x̄, r̄, b and precision of the Gaussian of `spread_residual`, of each cell and the eight around it.
-
-    r̄ and b are what is applied: they fade where the weights of the window have a small sum.
-
-    Second moments are summed about the means of cells, then of windows: differences of large sums would lose digits.
-    """
-
-    def cell_sum(values: Tensor) -> Tensor:
-        return F.avg_pool2d(values, size) * size**2
-
-    n = cell_sum(weight)
-    mean_x, mean_r = cell_sum(weight * x) / (n + 1e-6), cell_sum(weight * r) / (n + 1e-6)
-    dx = x - F.interpolate(mean_x, scale_factor=size, mode="nearest")
-    moment = weight * dx  # its sum is 0, so that r needs no mean
-    xx, xr = cell_sum(moment * dx), cell_sum(moment * r)
-
-    rows, columns = n.shape[-2:]
-    padded = F.pad(torch.cat([n, mean_x, mean_r, xx, xr], dim=1), (1, 1, 1, 1))
-    around = [
-        (0.5 ** (abs(i - 1) + abs(j - 1)), padded[..., i : i + rows, j : j + columns].chunk(5, dim=1))
-        for i, j in NEIGHBORHOOD
-    ]
-    total = _sum(k * c[0] for k, c in around)
-    mx = _sum(k * c[0] * c[1] for k, c in around) / (total + 1e-6)
-    mr = _sum(k * c[0] * c[2] for k, c in around) / (total + 1e-6)
-    variance = _sum(k * (c[3] + c[0] * (c[1] - mx).square()) for k, c in around) / (total + 1e-6)
-    covariance = _sum(k * (c[4] + c[0] * (c[1] - mx) * (c[2] - mr)) for k, c in around) / (total + 1e-6)
-    slope = covariance / (variance + SLOPE_PRIOR**2)
-    precision = 0.5 / (2 * variance + SAME_SURFACE**2)
-    share = total / (total + FADE)
-    return mx, share * mr, share * slope, precision
 
 
 def _sum(terms: Iterable[Tensor]) -> Tensor:
@@ -256,16 +287,21 @@ def bilinear_logits() -> list[float]:
     ]
 
 
-def pixel_color_distance(image: Tensor) -> tuple[Tensor, ...]:  # [B, 3, H, W] → 9 × [B, 1, H, W]
-    """Return the distance in color, in units of `COLOR_STEP`, of a pixel from each of its neighborhood; 0 from itself.
+def affinity_logits(
+    guide: Sequence[Tensor],  # 9 × [B, 1, H, W]
+    image: Tensor,  # [B, 3, H, W]
+    factor: Tensor,  # [1, 1, 1, 1] > 0, of the distance
+) -> list[Tensor]:  # 9 × [B, 1, H, W]
+    """Return the guide less the distance in color of a pixel from each of its neighborhood, in units of `COLOR_STEP`.
 
     Pixels beyond the border repeat those at it. A distance serves both of its ends, so that four are computed.
     """
-    padded = F.pad(image.contiguous() / COLOR_STEP, (1, 1, 1, 1), mode="replicate")
+    padded = F.pad(image.contiguous() * (factor / COLOR_STEP), (1, 1, 1, 1), mode="replicate")
     channels = torch.split(padded, 1, dim=1)
-    parts = [torch.zeros_like(image[:, :1])] * 9
+    least = 1e-4 * factor.square()  # the square root has a finite slope there
+    logits = list(guide)
     for k, (near, far, first, second) in enumerate(neighbor_pairs(*image.shape[-2:])):
         squares = ((one[near] - one[far]).square() for one in channels)
-        distance = (_sum(squares) + 1e-4).sqrt()
-        parts[k], parts[8 - k] = distance[first], distance[second]
-    return tuple(parts)
+        distance = (_sum(squares) + least).sqrt()
+        logits[k], logits[8 - k] = guide[k] - distance[first], guide[8 - k] - distance[second]
+    return logits

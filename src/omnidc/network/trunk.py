@@ -41,10 +41,10 @@ def convolve_both(
 class ResidualBlock(nn.Module):
     """x + γ · conv(ReLU(conv(ReLU(x)))): no normalization, a small γ at the start keeps deep stacks stable."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, hidden: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv1 = nn.Conv2d(channels, hidden, 3, padding=1)
+        self.conv2 = nn.Conv2d(hidden, channels, 3, padding=1)
         self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,32 +81,41 @@ class AttentionBlock(nn.Module):
 class Trunk(nn.Module):
     """Image and measurements → features at 1/2, 1/4, 1/8, 1/16 and 1/32."""
 
-    def __init__(self, channels: tuple[int, int, int, int, int], attention_blocks: int, heads: int) -> None:
+    def __init__(
+        self,
+        channels: tuple[int, int, int, int, int],  # at 1/2 … 1/32
+        down_hidden: tuple[int, int, int],  # of the residual blocks on the way down, at 1/4 … 1/16
+        up_hidden: tuple[int, int, int, int],  # on the way up, at 1/2 … 1/16
+        attention_blocks: int,
+        heads: int,
+    ) -> None:
         super().__init__()
         c2, c4, c8, c16, c32 = channels
+        d4, d8, d16 = down_hidden
+        u2, u4, u8, u16 = up_hidden
         e2, e4, e8, e16, e32 = CHANNELS
         self.encoder = EfficientNetLite0()
         self.fuse2 = nn.Conv2d(e2 + SPARSE_CHANNELS, c2, 3, padding=1)
         self.down4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
         self.fuse4 = nn.Conv2d(e4 + 2, c4, 1)
-        self.block4 = ResidualBlock(c4)
+        self.block4 = ResidualBlock(c4, d4)
         self.down8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
         self.fuse8 = nn.Conv2d(e8 + 2, c8, 1)
-        self.block8 = ResidualBlock(c8)
+        self.block8 = ResidualBlock(c8, d8)
         self.down16 = nn.Conv2d(c8, c16, 3, stride=2, padding=1)
         self.fuse16 = nn.Conv2d(e16 + 2, c16, 1)
-        self.block16 = nn.Sequential(ResidualBlock(c16), ResidualBlock(c16))
+        self.block16 = nn.Sequential(ResidualBlock(c16, d16), ResidualBlock(c16, d16))
         self.down32 = nn.Conv2d(c16, c32, 3, stride=2, padding=1)
         self.fuse32 = nn.Conv2d(e32 + 2, c32, 1)
         self.bottleneck = nn.Sequential(*(AttentionBlock(c32, heads) for _ in range(attention_blocks)))
         self.lateral16 = nn.Conv2d(c32, c16, 1)
-        self.up16 = ResidualBlock(c16)
+        self.up16 = ResidualBlock(c16, u16)
         self.lateral8 = nn.Conv2d(c16, c8, 1)
-        self.up8 = ResidualBlock(c8)
+        self.up8 = ResidualBlock(c8, u8)
         self.lateral4 = nn.Conv2d(c8, c4, 1)
-        self.up4 = ResidualBlock(c4)
+        self.up4 = ResidualBlock(c4, u4)
         self.lateral2 = nn.Conv2d(c4, c2, 1)
-        self.up2 = ResidualBlock(c2)
+        self.up2 = ResidualBlock(c2, u2)
 
     def forward(
         self,
