@@ -13,6 +13,7 @@ from omnidc.network.neighborhood import NEIGHBORHOOD
 from omnidc.network.refine import (
     COLOR_STEP,
     CONFIDENCE_WIDTH,
+    DENSE_SCALE,
     EDGE_STEP,
     FADE,
     NO_WEIGHT,
@@ -25,6 +26,7 @@ from omnidc.network.refine import (
     affinity_logits,
     bilinear_logits,
     convex_upsample2x,
+    dense_scale,
     median5,
     propagate,
     snap_to_surface,
@@ -233,6 +235,15 @@ def test_spread_residual_ignores_low_confidence() -> None:
     x, measured, _, given = measurements(16, 20)
     corrected = spread_residual(x, measured, 0.3 * given, given)
     assert (corrected - x).abs().max() < 1e-2
+
+
+def test_dense_scale_counts_for_dense_maps_alone() -> None:
+    given = torch.ones(1, 1, 9, 12)
+    assert torch.allclose(dense_scale(given)[..., 1:-1, 1:-1], torch.tensor(DENSE_SCALE))
+    lines = torch.zeros(1, 1, 9, 12)
+    lines[..., ::3, :] = 1
+    assert dense_scale(lines).max() < 0.02 * DENSE_SCALE
+    assert not dense_scale(torch.zeros(1, 1, 9, 12)).any()
 
 
 def weighted_measurements(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -44,6 +44,7 @@ from omnidc.network.refine import (
     affinity_logits,
     bilinear_logits,
     convex_upsample2x,
+    dense_scale,
     median5,
     propagate,
     snap_to_surface,
@@ -304,7 +305,7 @@ class CompactNetwork(DepthNetwork):
         log_depth = spread_residual(median5(log_depth), measured, confidence, given)
         log_depth = snap_to_surface(log_depth, measured, weight, given)
         depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
-        scale = depth * log_scale.exp()
+        scale = depth * (log_scale.exp() + dense_scale(given))
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
     def _gradients(

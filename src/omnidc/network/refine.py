@@ -40,6 +40,7 @@ SURFACE_REACH = 2  # pixels to each side whose measurements `snap_to_surface` us
 WEIGHT_PENALTY = 0.1  # of log depth: shift of a measurement with a weight of 1 / e, so that it is no extreme there
 ABSENT_PENALTY = 1e4  # of log depth: where there is no measurement
 EDGE_STEP = 0.1  # of log depth between the two extremes: half of the way from one surface to two
+DENSE_SCALE = 0.004  # Laplace scale of a depth camera's errors that all pixels around share, relative to depth
 UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
 
 
@@ -217,6 +218,16 @@ def snap_to_surface(
     squared = gap.square()
     edge = squared / (squared + EDGE_STEP**2)
     return torch.addcmul(x, share, inside + edge * gap * (a / (a + b) - t) - x)
+
+
+def dense_scale(given: Tensor) -> Tensor:  # [B, 1, H, W], 1 = measured, 0 = not → [B, 1, H, W]
+    """Return what is added to the Laplace scale / depth where most pixels are measured.
+
+    Dense maps come from depth cameras, whose errors of neighboring pixels are alike: that they agree says nothing of
+    them. `DENSE_SCALE` is that of a structured-light camera at two to three meters. Lines of a LiDAR get 1 % of it.
+    """
+    share = F.avg_pool2d(given, 3, stride=1, padding=1)
+    return DENSE_SCALE * share.square().square()
 
 
 def _sum(terms: Iterable[Tensor]) -> Tensor:
