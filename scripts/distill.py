@@ -35,7 +35,7 @@ from omnidc.training.samples import Request, Samples
 SIZES = ((192, 256), (224, 288), (256, 320), (288, 384))
 BATCH = 4
 ITERATIONS = 8  # of the teacher's solver
-RATE, FINAL_RATE = 1e-3, 1e-5
+FINAL_RATE = 1e-5
 SAVE_EVERY = 200  # steps
 
 COARSE_RATE = 0.1  # of the layers at 1/8 and below, of the rate of the others
@@ -45,7 +45,7 @@ OUTPUTS = {
     **{f"gradient_heads.{level}": 2.0 for level in range(4)},
     **dict.fromkeys(("half_head", "upsample2", "full_head"), 1.0),
 }
-SKY, SKY_WEIGHT = 1, 3.0  # the channel of half_head that learns the rendered masks instead
+SKY, SKY_WEIGHT = 1, 1.0  # the channel of half_head that learns the rendered masks, too
 POOLED = (
     4,
     16,
@@ -131,8 +131,6 @@ def distance(results: dict[str, Tensor], wanted: dict[str, Tensor], batch: Batch
         apart = error.abs()
         if name.startswith("gradient_heads"):  # of log depth: nearly 0 but at depth edges, which an L1 loss would miss
             apart = torch.cat([apart[:, :2] + apart[:, :2].square(), apart[:, 2:]], dim=1)
-        if name == "half_head":
-            apart = torch.cat([apart[:, :SKY], apart[:, SKY + 1 :]], dim=1)
         distances[name] = apart.mean()
         if name.startswith("gradient_heads"):
             blocks = [size for size in POOLED if size <= min(error.shape[-2:])]
@@ -218,6 +216,8 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="frames of `omnidc scenes`")
     parser.add_argument("--teacher", type=Path, required=True)
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="student to go on from, instead of the teacher's channels")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate at the start; it falls to 1e-5")
     parser.add_argument("--steps", type=int, default=5000)
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -228,10 +228,12 @@ def main() -> None:
     recorder = Recorder(teacher, {"trunk", "trunk.encoder", *FLOW, *OUTPUTS})
     run_teacher(teacher, next(batches(arguments.data, 0, 0)))
     student = make_student(teacher, recorder)
+    if arguments.start:
+        student.load_state_dict(load_network(arguments.start).state_dict())
     learned = Recorder(student, OUTPUTS)
     teacher.config = replace(teacher.config, iterations=ITERATIONS)
     fine, coarse = trained_parameters(student)
-    optimizer = torch.optim.Adam([{"params": fine}, {"params": coarse}], lr=RATE)
+    optimizer = torch.optim.Adam([{"params": fine}, {"params": coarse}], lr=arguments.rate)
     student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     student.trunk.encoder.forward = lambda image: recorder.outputs["trunk.encoder"]  # type: ignore[method-assign]
     state = arguments.out.with_suffix(".pt")
@@ -243,7 +245,7 @@ def main() -> None:
     stream = batches(arguments.data, 1, first)
     progress = tqdm(range(first, arguments.steps), initial=first, total=arguments.steps, unit="step")
     for step in progress:
-        rate = float(FINAL_RATE + (RATE - FINAL_RATE) * (1 + np.cos(np.pi * step / arguments.steps)) / 2)
+        rate = float(FINAL_RATE + (arguments.rate - FINAL_RATE) * (1 + np.cos(np.pi * step / arguments.steps)) / 2)
         for group, factor in zip(optimizer.param_groups, (1.0, COARSE_RATE)):
             group["lr"] = rate * factor
         batch = next(stream)

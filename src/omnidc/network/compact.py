@@ -124,7 +124,7 @@ class CompactConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
-        """Make a configuration from what `to_dict` returns; files of before 0.2 have no numbers of hidden channels."""
+        """Make a configuration from what `to_dict` returns. Files without hidden channels have blocks of full width."""
         c = values["channels"]
         options = {"down_hidden": c[1:4], "up_hidden": c[:4], "head_hidden": [32, *(one // 2 for one in c[1:])]}
         options |= {"refine_hidden": c[0], **values}

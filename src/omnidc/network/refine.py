@@ -64,10 +64,15 @@ def propagate(
 
 def softmax(logits: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return the softmax over maps of one shape."""
+    powers, inverse = _powers(logits)
+    return tuple(one * inverse for one in powers)
+
+
+def _powers(logits: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """Return the softmax over maps of one shape as powers and the inverse of their sum."""
     highest = reduce(torch.maximum, logits).detach()  # cancels out
     powers = [(one - highest).exp() for one in logits]
-    inverse = _sum(powers).reciprocal()
-    return tuple(one * inverse for one in powers)
+    return powers, _sum(powers).reciprocal()
 
 
 def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
@@ -242,14 +247,17 @@ def _mix(x: Tensor, affinity: Sequence[Tensor]) -> Tensor:
     return mixed
 
 
-def _step(x: Tensor, affinity: Sequence[Tensor]) -> Tensor:
+def _step(
+    x: Tensor,  # [B, 1, H, W]
+    affinity: Sequence[Tensor],  # 9 × [B, C, H, W]
+) -> Tensor:  # [B, C, H, W]
     """Return Σ_k a_k x(p + n_k); pixels beyond the border repeat those at it."""
     height, width = x.shape[-2:]
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-    shifted = [padded[..., y : y + height, x0 : x0 + width] for y, x0 in NEIGHBORHOOD]
-    out = affinity[0] * shifted[0]
-    for weight, one in zip(affinity[1:], shifted[1:], strict=True):
-        out = torch.addcmul(out, weight, one)
+    out = affinity[4] * x
+    for k, (y, x0) in enumerate(NEIGHBORHOOD):
+        if k != 4:
+            out = torch.addcmul(out, affinity[k], padded[..., y : y + height, x0 : x0 + width])
     return out
 
 
@@ -284,7 +292,8 @@ def convex_upsample2x(
     logits: Tensor,  # [B, 36, h, w], of the nine cells around a cell, for each of its four pixels
 ) -> Tensor:  # [B, 1, 2 h, 2 w]
     """Make each pixel a mean of the nine cells around its own; cells beyond the border repeat those at it."""
-    return F.pixel_shuffle(_step(x, softmax(torch.split(logits, 4, dim=1))), 2)
+    powers, inverse = _powers(torch.split(logits, 4, dim=1))
+    return F.pixel_shuffle(_step(x, powers) * inverse, 2)
 
 
 def bilinear_logits() -> list[float]:

@@ -262,21 +262,21 @@ def _agreement(
     count = F.interpolate(count, scale_factor=grid, mode="nearest")[..., :height, :width]
     # Where there is none, one that is too far away to count: so that all are summed alike.
     near, far = torch.where(one > 0, near / SCATTER, ABSENT), torch.where(two > 0, far / SCATTER, ABSENT)
-    cells = F.pad(torch.cat([near, far], dim=1), (REACH,) * 4, value=ABSENT)
-    blocks = torch.split(F.interpolate(cells, scale_factor=grid, mode="nearest"), 1, dim=1)
+    # Each candidate is compared with both at once: [B, 4, …], two candidates with the nearest, then with the farthest.
+    cells = F.pad(torch.cat([near, near, far, far], dim=1), (REACH,) * 4, value=ABSENT)
+    blocks = F.interpolate(cells, scale_factor=grid, mode="nearest")
     step = grid / WINDOWS[-1] / SCATTER
     across, down = (one * step for one in slope)
-    own = z / SCATTER
-    flat, sloped = torch.zeros_like(z), torch.zeros_like(z)
+    own = torch.cat([z, z], dim=1) / SCATTER
+    flat, sloped = torch.zeros_like(own), torch.zeros_like(own)
     around = range(-REACH, REACH + 1)
     for i, j in ((i, j) for i in around for j in around if i or j):
         top, left = (i + REACH) * grid, (j + REACH) * grid
-        tilt = j * across + i * down
-        for extreme in blocks:
-            there = extreme[..., top : top + height, left : left + width]
-            flat = flat + _closeness(own - there)
-            sloped = sloped + _closeness(own - (there - tilt))
-    return [flat / (count + 0.5), sloped / (count + 0.5), count.log1p().expand_as(z)]
+        apart = own - blocks[..., top : top + height, left : left + width]
+        flat = flat + _closeness(apart)
+        sloped = sloped + _closeness(apart + (j * across + i * down))
+    flat, sloped = ((one[:, :2] + one[:, 2:]) / (count + 0.5) for one in (flat, sloped))
+    return [flat, sloped, count.log1p().expand_as(z)]
 
 
 def _closeness(apart: Tensor) -> Tensor:
