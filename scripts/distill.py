@@ -36,9 +36,9 @@ SIZES = ((192, 256), (224, 288), (256, 320), (288, 384))
 BATCH = 4
 ITERATIONS = 8  # of the teacher's solver
 FINAL_RATE = 1e-5
+COARSE_RATE = 0.1  # factor of the learning rate at 1/8 and coarser
 SAVE_EVERY = 200  # steps
 
-COARSE_RATE = 0.1  # of the layers at 1/8 and below, of the rate of the others
 # What the student must give, and how much it counts
 OUTPUTS = {
     **{f"trunk.{name}": 1.0 for name in ("down8", "up8", "up16", "bottleneck")},
@@ -46,11 +46,7 @@ OUTPUTS = {
     **dict.fromkeys(("half_head", "upsample2", "full_head"), 1.0),
 }
 SKY, SKY_WEIGHT = 1, 1.0  # the channel of half_head that learns the rendered masks, too
-POOLED = (
-    4,
-    16,
-)  # cells along the blocks whose mean gradients are compared, too: the solver adds up what they have in common
-
+POOLED = (4, 16)  # cells along blocks whose mean gradients are compared, too: the solver adds up common errors
 
 # Of each layer whose width may change: whose channels it gives and takes. Channels of one name are the same everywhere.
 FINE = {
@@ -104,7 +100,7 @@ class Recorder:
 
 
 def run_teacher(teacher: CompactNetwork, batch: Batch) -> None:
-    """Run stages 1 to 3 and the heads of stage 4, which all that a `Recorder` needs belongs to."""
+    """Run all layers that a `Recorder` may need: stages 1 to 3 and the heads of stage 4."""
     with torch.no_grad():
         solved = teacher._solve_fields(batch.image.float() / 255, batch.sparse, normalization(batch.sparse))
         teacher.full_head(solved.x2)
@@ -167,6 +163,7 @@ def make_student(teacher: CompactNetwork, recorder: Recorder) -> CompactNetwork:
         weight, bias = given[f"{name}.weight"], given[f"{name}.bias"]
         if gives:
             more = after[gives] - len(kept[gives])
+            # One random kernel for all inputs, whose number may differ here and in the student
             new = own[f"{name}.weight"][len(kept[gives]) :, :1].expand(-1, weight.shape[1], -1, -1)
             weight, bias = torch.cat([weight[kept[gives]], new]), F.pad(bias[kept[gives]], (0, more))
         if takes:
