@@ -53,13 +53,40 @@ def test_gradient_heads_have_the_hidden_channels_of_their_level(cell: int, expec
 def test_configurations_without_hidden_channels_are_those_of_earlier_files() -> None:
     """Their blocks are as wide as the features, and their heads half as wide but for the first."""
     values = SMALL.to_dict()
-    hidden = ("down_hidden", "up_hidden", "head_hidden", "refine_hidden")
+    hidden = ("down_hidden", "up_hidden", "head_hidden", "refine_hidden", "slope")
     config = CompactConfig.from_dict({name: one for name, one in values.items() if name not in hidden})
     assert config.down_hidden == (8, 12, 12)
     assert config.up_hidden == (8, 8, 12, 12)
     assert config.head_hidden == (32, 4, 6, 6, 8)
     assert config.refine_hidden == 8
+    assert config.slope == 0
     assert CompactConfig.from_dict(values) == SMALL
+
+
+@pytest.mark.parametrize("slope", [-0.1, 1.0, float("nan")])
+def test_configuration_refuses_slopes_that_are_none_of_a_leaky_relu(slope: float) -> None:
+    with pytest.raises(ConfigError, match="slope"):
+        replace(SMALL, slope=slope)
+
+
+@pytest.mark.parametrize(("slope", "learns"), [(0.0, False), (0.1, True)])
+def test_hidden_channels_below_zero_learn_unless_they_are_relus(slope: float, learns: bool) -> None:
+    torch.manual_seed(0)
+    network = CompactNetwork(replace(SMALL, slope=slope))
+    convolutions = [network.trunk.up2.conv1, network.gradient_heads[0][1]]
+    with torch.no_grad():
+        for convolution in convolutions:
+            convolution.bias.fill_(-100.0)
+    network(*scene(32, 32)).log_depth.sum().backward()
+    assert [bool(convolution.weight.grad.any()) for convolution in convolutions] == [learns] * 2
+
+
+def test_forward_is_less_certain_of_noisy_measurements(network: CompactNetwork) -> None:
+    image, sparse = scene()
+    smooth = 2 * (sparse > 0).float()
+    noisy = smooth * (1 + 0.1 * torch.randn(sparse.shape, generator=torch.Generator().manual_seed(1)))
+    clean, doubtful = (network(image, one) for one in (smooth, noisy))
+    assert (doubtful.laplace_scale / doubtful.depth > clean.laplace_scale / clean.depth).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])

@@ -22,6 +22,16 @@ def test_inverted_residual_in_bands_equals_whole(kernel: int, stride: int, rows:
         torch.testing.assert_close(block.run_in_bands(x, rows), block.run_whole(x))
 
 
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (5, 2)])
+@pytest.mark.parametrize("parts", [2, 3])
+def test_inverted_residual_in_parts_equals_whole(kernel: int, stride: int, parts: int) -> None:
+    torch.manual_seed(0)
+    block = InvertedResidual(6, 6, kernel, stride, expansion=3)
+    x = torch.randn(2, 6, 36, 20)
+    with torch.no_grad():
+        torch.testing.assert_close(block.run_in_parts(x, parts), block.run_whole(x))
+
+
 def test_perturb_style_changes_only_channel_statistics() -> None:
     torch.manual_seed(0)
     x = torch.randn(64, 3, 8, 10, dtype=torch.float64) + 2

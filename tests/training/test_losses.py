@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -203,6 +204,45 @@ def test_gradient_l1_agrees_with_its_equation_cell_by_cell(size: tuple[int, int]
     torch.testing.assert_close(losses.gradient_l1(gradients, truth), slow_gradient_l1(gradients, truth, cell))
 
 
+def slow_gradient_nll(gradient: Tensor, weights: Tensor, truth: Tensor) -> Tensor:
+    """The equation edge by edge, for one level, cells of two pixels and one image [1, 1, H, W] without holes."""
+    log = np.log(truth[0, 0].numpy()).reshape(gradient.shape[2], 2, gradient.shape[3], 2).mean(axis=(1, 3))
+    squares, logarithms = [], []
+    for channel, (di, dj) in enumerate(((0, 1), (1, 0))):
+        for i in range(di, log.shape[0]):
+            for j in range(dj, log.shape[1]):
+                error = float(gradient[0, channel, i, j]) - (log[i, j] - log[i - di, j - dj])
+                weight = float(weights[0, channel, i, j])
+                squares.append(weight * (error**2 + losses.LEAST_GRADIENT**2))
+                logarithms.append(np.log(weight))
+    return torch.tensor([np.log(np.mean(squares)) - np.mean(logarithms)])
+
+
+def edge_problem() -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients and edge weights of one level, and the truth."""
+    gradient = torch.randn(1, 2, 6, 8, dtype=torch.float64, generator=generator(1))
+    weights = torch.rand(1, 2, 6, 8, dtype=torch.float64, generator=generator(2)) + 0.1
+    return gradient, weights, depths(1, 1, 12, 16)
+
+
+def test_gradient_nll_agrees_with_its_equation_edge_by_edge() -> None:
+    gradient, weights, truth = edge_problem()
+    expected = slow_gradient_nll(gradient, weights, truth)
+    torch.testing.assert_close(losses.gradient_nll([gradient], [weights], truth), expected)
+
+
+def test_gradient_nll_is_least_where_weights_are_inverse_squares_of_the_errors() -> None:
+    gradient, weights, truth = edge_problem()
+    target = torch.zeros_like(gradient)
+    log = F.avg_pool2d(truth.log(), 2)
+    target[:, :1, :, 1:], target[:, 1:, 1:] = log[..., 1:] - log[..., :-1], log[..., 1:, :] - log[..., :-1, :]
+    best = 1 / ((gradient - target).square() + losses.LEAST_GRADIENT**2)
+    least = losses.gradient_nll([gradient], [best], truth)
+    torch.testing.assert_close(losses.gradient_nll([gradient], [7 * best], truth), least)
+    assert losses.gradient_nll([gradient], [weights], truth) > least + 0.1
+    assert losses.gradient_nll([gradient], [best * (1 + 0.1 * weights)], truth) > least
+
+
 @pytest.mark.parametrize("space", ["log", "linear"])
 def test_gradient_l1_vanishes_for_the_truth_of_its_space(space: str) -> None:
     truth = depths(1, 1, 32, 32)
@@ -312,6 +352,7 @@ def every_term(truth: Tensor, leaves: dict[str, Tensor], sparse: Tensor) -> dict
         "gradient_matching": losses.gradient_matching(leaves["depth"], truth),
         "gradient_matching_log": losses.gradient_matching(leaves["depth"], truth, log=True),
         "gradient_l1": losses.gradient_l1(gradients, truth),
+        "gradient_nll": losses.gradient_nll(gradients, [one.exp() for one in gradients], truth),
         "input_confidence": losses.input_confidence(leaves["confidence"], sparse, truth),
         "sky": losses.sky_entropy(leaves["sky"], sky, truth),
     }
@@ -361,7 +402,11 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
         depth=leaves["depth"],
         depth_init=leaves["depth"] * 1.1,
         laplace_scale=leaves["scale"] if scale else None,
-        fields=Fields(gradients=(leaves["g0"], leaves["g1"]), weights=None, confidence=leaves["confidence"]),
+        fields=Fields(
+            gradients=(leaves["g0"], leaves["g1"]),
+            weights=(leaves["g0"].exp(), leaves["g1"].exp()),
+            confidence=leaves["confidence"],
+        ),
         log_depth=torch.zeros(1),
         median=torch.ones(1),
         info=None,  # type: ignore[arg-type]
@@ -370,7 +415,7 @@ def make_prediction(leaves: dict[str, Tensor], *, scale: bool = True) -> Predict
 
 
 ALL_TERMS = LossConfig(
-    {"l1_log": 1.0, "laplace_init": 1.0, "laplace_log": 1.0, "gradient_matching_log": 1.0, "sky": 1.0}
+    dict.fromkeys(("l1_log", "laplace_init", "laplace_log", "gradient_matching_log", "gradient_nll", "sky"), 1.0)
 )
 
 
@@ -389,6 +434,14 @@ def test_total_is_the_weighted_sum_and_names_every_term() -> None:
     assert terms["total"].item() == pytest.approx(expected)
     without = total(make_prediction(leaves, scale=False), truth, truth, ALL_TERMS)
     assert "laplace" not in without
+
+
+def test_gradient_nll_needs_edge_weights_of_log_depth() -> None:
+    truth = depths(2, 1, 12, 20)
+    prediction = make_prediction(make_leaves())
+    for fields in (replace(prediction.fields, weights=None), replace(prediction.fields, space="linear")):
+        with pytest.raises(ConfigError, match="gradient_nll"):
+            total(replace(prediction, fields=fields), truth, truth, ALL_TERMS)
 
 
 def test_sky_counts_where_sky_or_depth_is_known() -> None:

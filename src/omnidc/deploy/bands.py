@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 FloatMap = npt.NDArray[np.float32]
 
 BAND_PIXELS, MIN_ROWS = 800_000, 256
-CELL = 16  # rows; bands begin where the largest cells of stage 4 do
+CELL = 32  # rows; bands begin where the largest cells of stage 4 do
 
 
 class Arrays:

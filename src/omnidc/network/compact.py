@@ -39,12 +39,15 @@ from omnidc.network.normalize import (
 )
 from omnidc.network.prefill import Prefill, prefill, presence, push_residual, upsample2x
 from omnidc.network.refine import (
+    NOISE_CELL,
+    NOISE_FACTOR,
     SPREAD_CELLS,
     SURFACE_REACH,
     affinity_logits,
     bilinear_logits,
     convex_upsample2x,
     dense_scale,
+    measurement_noise,
     median5,
     propagate,
     snap_to_surface,
@@ -54,7 +57,7 @@ from omnidc.network.refine import (
 from omnidc.network.resize import bilinear_rows, nearest_rows, shrink, source_rows
 from omnidc.network.screen import OutlierClassifier
 from omnidc.network.tracing import is_traced, may_split
-from omnidc.network.trunk import Trunk, convolve_both
+from omnidc.network.trunk import Trunk, convolve_both, convolve_pixels
 
 DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurements give way to long slopes
 # A measurement's weight is a steep function of its confidence: a wrong one harms more than a missing one.
@@ -83,6 +86,7 @@ class CompactConfig:
     up_hidden: tuple[int, int, int, int] = (32, 48, 48, 32)  # of those on the way up, from 1/2
     head_hidden: tuple[int, int, int, int, int] = (32, 16, 16, 16, 16)  # of the gradient heads, from 1/2
     refine_hidden: int = 32  # of the features that stage 4 takes
+    slope: float = 0.1  # of the activations below 0, in [0, 1): with 0, ReLU, most hidden channels died in training
     cell: int = 2  # pixels along a cell of the integrator: 2 or 4
     resolutions: int = 4  # R: gradients at 1 / cell and coarser, each half the last
     attention_blocks: int = 2
@@ -102,6 +106,8 @@ class CompactConfig:
         hidden = (*self.down_hidden, *self.up_hidden, *self.head_hidden, self.refine_hidden)
         if min(hidden) < 1:
             raise ConfigError("Every layer of the compact network has at least one channel.")
+        if not 0 <= self.slope < 1:
+            raise ConfigError(f"The slope of the activations below 0 is at least 0 and below 1, not {self.slope}.")
         if self.heads < 1 or min(self.channels) < 1 or self.channels[-1] % self.heads:
             raise ConfigError(f"{self.heads} heads do not divide the {self.channels[-1]} channels at 1/32.")
         if not (0 <= self.half_steps <= 64 and 0 <= self.propagation_steps <= 64 and 1 <= self.iterations <= 1000):
@@ -110,9 +116,10 @@ class CompactConfig:
     @property
     def refine_margin(self) -> int:
         """Pixels beyond which nothing at full size matters for a pixel of the result; a multiple of the cells."""
-        # cells of a window and their interpolation, the median, the propagation, the surfaces around
-        reach = 3 * sum(SPREAD_CELLS) + 2 + self.propagation_steps + SURFACE_REACH
-        return -(-reach // SPREAD_CELLS[0]) * SPREAD_CELLS[0]
+        # cells of the windows and their interpolation, the median, the propagation, the surfaces around
+        windows = max(3 * sum(SPREAD_CELLS), 5 * NOISE_CELL // 2)  # one after the other; half a cell, two around it
+        reach = windows + 2 + self.propagation_steps + SURFACE_REACH
+        return -(-reach // NOISE_CELL) * NOISE_CELL
 
     @property
     def levels(self) -> int:
@@ -124,10 +131,13 @@ class CompactConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CompactConfig:
-        """Make a configuration from what `to_dict` returns. Files without hidden channels have blocks of full width."""
+        """Make a configuration from what `to_dict` returns.
+
+        Files without hidden channels have blocks of full width, those without a slope have ReLUs.
+        """
         c = values["channels"]
         options = {"down_hidden": c[1:4], "up_hidden": c[:4], "head_hidden": [32, *(one // 2 for one in c[1:])]}
-        options |= {"refine_hidden": c[0], **values}
+        options |= {"refine_hidden": c[0], "slope": 0.0, **values}
         given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in options.items()}
         return cls(**given)
 
@@ -144,7 +154,10 @@ class CompactNetwork(DepthNetwork):
         self.max_side = config.max_side
         c2, r2 = config.channels[0], config.refine_hidden
         self.screen = OutlierClassifier()
-        self.trunk = Trunk(config.channels, config.down_hidden, config.up_hidden, config.attention_blocks, config.heads)
+        self.trunk = Trunk(
+            *(config.channels, config.down_hidden, config.up_hidden),
+            *(config.attention_blocks, config.heads, config.slope),
+        )
         # Gradients in x and y, the gate of the first guess's slope (open at the start), edge weights in x and y; at the
         # finest level also what the image adds to the logit of the confidence.
         gradient = (0.0, 0.0, 2.0, 0.0, 0.0)
@@ -152,7 +165,9 @@ class CompactNetwork(DepthNetwork):
         widths = config.channels[finest : finest + config.resolutions]
         hidden = config.head_hidden[finest : finest + config.resolutions]
         biases = [(*gradient, 0.0), *[gradient] * (len(widths) - 1)]
-        self.gradient_heads = nn.ModuleList(_head(c, h, bias) for c, h, bias in zip(widths, hidden, biases))
+        self.gradient_heads = nn.ModuleList(
+            _head(c, h, bias, config.slope) for c, h, bias in zip(widths, hidden, biases)
+        )
         # Logits of the convex upsampling from the integrator's grid to half size and from there to full size
         self.upsample4 = _last(config.channels[1], bilinear_logits()) if config.cell == 4 else None
         self.upsample2 = _last(c2, bilinear_logits())
@@ -214,7 +229,7 @@ class CompactNetwork(DepthNetwork):
         x2, half, maps = self._refine_half(features[0], half, cells, weight)
         fields = Fields(gradients, edge_weights, confidence, CompactRefinement(guess.log_depth))
         judged = torch.cat([confidence, weight], dim=1)
-        full = convex_upsample2x(half, self.upsample2(x2))
+        full = convex_upsample2x(half, convolve_pixels(self.upsample2, x2))
         return Solved(fields, judged, log_depth, info, x2, torch.cat([full, upsample2x(maps)], dim=1))
 
     def _refine(
@@ -229,7 +244,7 @@ class CompactNetwork(DepthNetwork):
         """Run stage 4 at full size; at inference in bands of rows, so that memory does not grow with the image."""
         height, width = image.shape[-2:]
         rows = max(MIN_BAND_ROWS, BAND_PIXELS // width) if may_split(image) else height
-        rows += -rows % SPREAD_CELLS[0]  # bands begin where cells do
+        rows += -rows % NOISE_CELL  # bands begin where cells do, the largest
         bands = [
             self._refine_rows(solved, size, norm, image, sparse, keep_input, (top, min(height, top + rows)))
             for top in range(0, height, rows)
@@ -281,7 +296,7 @@ class CompactNetwork(DepthNetwork):
         maps: Tensor,  # [B, 3, h, w], log depth, log Laplace scale, sky logit
     ) -> tuple[Tensor, Tensor]:  # [B, 3, h, w], [B, 10, h, w]
         """Return `maps`; the pull to the measurements and the guide of the propagation."""
-        return maps, _to_pixels(self.full_head(features))
+        return maps, _to_pixels(convolve_pixels(self.full_head, features))
 
     def refine_pixels(
         self,
@@ -302,10 +317,12 @@ class CompactNetwork(DepthNetwork):
             pull = given if keep_input else weight * torch.sigmoid(pull_logit)
         affinity = softmax(affinity_logits(guide, image, F.softplus(self.affinity_color).view(1, 1, 1, 1)))
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
-        log_depth = spread_residual(median5(log_depth), measured, confidence, given)
+        log_depth = median5(log_depth)
+        noise = NOISE_FACTOR * measurement_noise(log_depth, measured, confidence)
+        log_depth = spread_residual(log_depth, measured, confidence, given)
         log_depth = snap_to_surface(log_depth, measured, weight, given)
         depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
-        scale = depth * (log_scale.exp() + dense_scale(given))
+        scale = depth * (((2 * log_scale).exp() + noise.square()).sqrt() + dense_scale(given))
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
     def _gradients(
@@ -379,7 +396,7 @@ class CompactNetwork(DepthNetwork):
         first = self.refine2[0]
         assert isinstance(first, nn.Conv2d)
         x2 = self.refine2[1:](convolve_both(first, F.relu(features), local))
-        maps, share, pull_logit, guide = self.half_head(x2).split((2, 1, 1, 9), dim=1)
+        maps, share, pull_logit, guide = convolve_pixels(self.half_head, x2).split((2, 1, 1, 9), dim=1)
         pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean
         half = torch.addcmul(half, torch.sigmoid(share), correction)
@@ -414,9 +431,10 @@ def _scaled(guess: Prefill, norm: Normalization) -> Prefill:
     return Prefill(guess.log_depth / norm.log_std, guess.density, levels)
 
 
-def _head(inputs: int, hidden: int, bias: tuple[float, ...]) -> nn.Sequential:
+def _head(inputs: int, hidden: int, bias: tuple[float, ...], slope: float) -> nn.Sequential:
     """Make two convolutions; the last starts near `bias`."""
-    return nn.Sequential(nn.ReLU(), nn.Conv2d(inputs, hidden, 3, padding=1), nn.ReLU(inplace=True), _last(hidden, bias))
+    before, between = (nn.LeakyReLU(slope, one) if slope else nn.ReLU(one) for one in (False, True))
+    return nn.Sequential(before, nn.Conv2d(inputs, hidden, 3, padding=1), between, _last(hidden, bias))
 
 
 def _last(inputs: int, bias: Sequence[float]) -> nn.Conv2d:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnidc.errors import CheckpointError
-from omnidc.network.tracing import may_split
+from omnidc.network.tracing import is_traced, may_split
 
 # kernel, stride, expansion, output channels, repeats
 STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3), (5, 1, 6, 112, 3), (5, 2, 6, 192, 4))
@@ -22,6 +22,9 @@ CHANNELS = (16, 24, 40, 112, 192)  # of the pyramid at 1/2, 1/4, 1/8, 1/16, 1/32
 _TAPS = (0, 2, 4, 10, 14)  # blocks whose output is a level of the pyramid
 _BN_EPS = 1e-3  # of the package's batch normalizations
 _STYLE_TAPS = (0, 2)  # blocks after which `style_noise` acts, beside the stem
+# Parts that an exported graph computes the expanded channels of a block in, one after the other: at 1/2 they are larger
+# than a processor's cache, and three parts take 5 of 18 milliseconds less at 480 × 640
+EXPORTED_PARTS = {1: 3}
 BAND_BYTES = 2**21  # of the expanded features of a band: about what a core's cache holds
 
 
@@ -41,15 +44,26 @@ class SameConv(nn.Conv2d):
 class InvertedResidual(nn.Module):
     """1×1 expansion, depth-wise convolution, 1×1 projection; ReLU6; a shortcut where the shape stays."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int,
+        expansion: int,
+        exported_parts: int = 1,  # in which an exported graph computes the expanded channels
+    ) -> None:
         super().__init__()
         hidden = inputs * expansion
+        self.exported_parts = exported_parts
         self.expand = SameConv(inputs, hidden, 1) if expansion > 1 else None
         self.depthwise = SameConv(hidden, hidden, kernel, stride, groups=hidden)
         self.project = SameConv(hidden, outputs, 1)
         self.shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.exported_parts > 1 and is_traced():
+            return self.run_in_parts(x, self.exported_parts)
         height, width = x.shape[-2:]
         rows = BAND_BYTES // (4 * self.depthwise.in_channels * width * len(x)) // 4 * 4 + 4
         return self.run_in_bands(x, rows) if rows < height and may_split(x) else self.run_whole(x)
@@ -58,6 +72,24 @@ class InvertedResidual(nn.Module):
         y: Tensor = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
         y = self.project(F.relu6(self.depthwise(y), inplace=True))
         return x + y if self.shortcut else y
+
+    def run_in_parts(self, x: Tensor, parts: int) -> Tensor:
+        """Compute the same, some of the expanded channels at a time."""
+        expand, conv, project = self.expand, self.depthwise, self.project
+        assert expand is not None
+        assert expand.bias is not None
+        assert conv.bias is not None
+        assert project.bias is not None
+        y = x if self.shortcut else None
+        for k, channels in enumerate(torch.arange(conv.in_channels).chunk(parts)):
+            part = slice(int(channels[0]), int(channels[-1]) + 1)
+            z = F.relu6(F.conv2d(x, expand.weight[part], expand.bias[part]))
+            z = z if conv.extra is None else F.pad(z, conv.extra)
+            z = F.conv2d(z, conv.weight[part], conv.bias[part], conv.stride, conv.padding, groups=len(channels))
+            z = F.conv2d(F.relu6(z), project.weight[:, part], project.bias if k == 0 else None)
+            y = z if y is None else y + z
+        assert y is not None
+        return y
 
     def run_in_bands(self, x: Tensor, rows: int) -> Tensor:
         """Compute the same, `rows` at a time, so that the expanded features stay in cache: up to 3 times faster."""
@@ -108,7 +140,9 @@ class EfficientNetLite0(nn.Module):
         inputs = 32
         for kernel, stride, expansion, outputs, repeats in STAGES:
             for repeat in range(repeats):
-                blocks.append(InvertedResidual(inputs, outputs, kernel, stride if repeat == 0 else 1, expansion))
+                stride = stride if repeat == 0 else 1
+                parts = EXPORTED_PARTS.get(len(blocks), 1)
+                blocks.append(InvertedResidual(inputs, outputs, kernel, stride, expansion, parts))
                 inputs = outputs
         self.blocks = nn.ModuleList(blocks)
 

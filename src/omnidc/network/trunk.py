@@ -38,17 +38,45 @@ def convolve_both(
     return F.conv2d(first, kernels[0], padding=padding) + F.conv2d(second, kernels[1], conv.bias, padding=padding)
 
 
-class ResidualBlock(nn.Module):
-    """x + γ · conv(ReLU(conv(ReLU(x)))): no normalization, a small γ at the start keeps deep stacks stable."""
+def convolve_pixels(
+    conv: nn.Conv2d,  # of kernel 1 × 1
+    x: Tensor,  # [B, C, h, w]
+) -> Tensor:
+    """Convolve with a kernel of one pixel. An exported graph multiplies matrices instead.
 
-    def __init__(self, channels: int, hidden: int) -> None:
+    onnxruntime pads the output channels of a convolution to 16, and puts them into the order of other operations in a
+    copy.
+    """
+    if not is_traced():
+        return conv(x)  # type: ignore[no-any-return]
+    assert conv.bias is not None
+    y = conv.weight.flatten(1) @ x.flatten(2) + conv.bias[:, None]
+    return y.reshape(x.shape[0], conv.out_channels, *x.shape[-2:])
+
+
+def activate(x: Tensor, slope: float, inplace: bool = False) -> Tensor:
+    """Compute max(x, slope · x), slope < 1: a leaky ReLU."""
+    return F.relu(x, inplace) if slope == 0 else F.leaky_relu(x, slope, inplace)
+
+
+class ResidualBlock(nn.Module):
+    """x + γ · conv(a(conv(a(x)))), a leaky ReLU: no normalization, a small γ at the start keeps deep stacks stable."""
+
+    def __init__(
+        self,
+        channels: int,
+        hidden: int,
+        slope: float,  # of a below 0
+    ) -> None:
         super().__init__()
+        self.slope = slope
         self.conv1 = nn.Conv2d(channels, hidden, 3, padding=1)
         self.conv2 = nn.Conv2d(hidden, channels, 3, padding=1)
         self.gain = nn.Parameter(torch.full((channels, 1, 1), 0.2))
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv2(F.relu(self.conv1(F.relu(x)), inplace=True))
+        hidden = self.conv1(activate(x, self.slope))
+        y = self.conv2(activate(hidden, self.slope, inplace=True))
         return torch.addcmul(x, self.gain, y)
 
 
@@ -88,6 +116,7 @@ class Trunk(nn.Module):
         up_hidden: tuple[int, int, int, int],  # on the way up, at 1/2 … 1/16
         attention_blocks: int,
         heads: int,
+        slope: float,  # of the activations below 0
     ) -> None:
         super().__init__()
         c2, c4, c8, c16, c32 = channels
@@ -98,24 +127,24 @@ class Trunk(nn.Module):
         self.fuse2 = nn.Conv2d(e2 + SPARSE_CHANNELS, c2, 3, padding=1)
         self.down4 = nn.Conv2d(c2, c4, 3, stride=2, padding=1)
         self.fuse4 = nn.Conv2d(e4 + 2, c4, 1)
-        self.block4 = ResidualBlock(c4, d4)
+        self.block4 = ResidualBlock(c4, d4, slope)
         self.down8 = nn.Conv2d(c4, c8, 3, stride=2, padding=1)
         self.fuse8 = nn.Conv2d(e8 + 2, c8, 1)
-        self.block8 = ResidualBlock(c8, d8)
+        self.block8 = ResidualBlock(c8, d8, slope)
         self.down16 = nn.Conv2d(c8, c16, 3, stride=2, padding=1)
         self.fuse16 = nn.Conv2d(e16 + 2, c16, 1)
-        self.block16 = nn.Sequential(ResidualBlock(c16, d16), ResidualBlock(c16, d16))
+        self.block16 = nn.Sequential(ResidualBlock(c16, d16, slope), ResidualBlock(c16, d16, slope))
         self.down32 = nn.Conv2d(c16, c32, 3, stride=2, padding=1)
         self.fuse32 = nn.Conv2d(e32 + 2, c32, 1)
         self.bottleneck = nn.Sequential(*(AttentionBlock(c32, heads) for _ in range(attention_blocks)))
         self.lateral16 = nn.Conv2d(c32, c16, 1)
-        self.up16 = ResidualBlock(c16, u16)
+        self.up16 = ResidualBlock(c16, u16, slope)
         self.lateral8 = nn.Conv2d(c16, c8, 1)
-        self.up8 = ResidualBlock(c8, u8)
+        self.up8 = ResidualBlock(c8, u8, slope)
         self.lateral4 = nn.Conv2d(c8, c4, 1)
-        self.up4 = ResidualBlock(c4, u4)
+        self.up4 = ResidualBlock(c4, u4, slope)
         self.lateral2 = nn.Conv2d(c4, c2, 1)
-        self.up2 = ResidualBlock(c2, u2)
+        self.up2 = ResidualBlock(c2, u2, slope)
 
     def forward(
         self,

@@ -32,6 +32,7 @@ from omnidc.training.settings import Settings
 RELEASED_CELL = 4  # pixels, the released integrator's cell; ours follows from the sizes of the network's maps
 RELEASED_TINY = 1e-4  # smaller depths are unknown in the release
 LN2 = math.log(2.0)
+LEAST_GRADIENT = 2e-3  # of log depth: smaller errors of gradients are alike to `gradient_nll`
 TYPICAL_ERROR = 0.05  # log depth: with this interpolation error `relative_weight` is about 1
 
 
@@ -213,6 +214,27 @@ def gradient_l1(
     if released:
         return image_mean(torch.cat(errors, dim=1), torch.cat(weights, dim=1))
     return torch.stack([image_mean(error, weight) for error, weight in zip(errors, weights)]).mean(dim=0)
+
+
+def gradient_nll(
+    gradients: Sequence[Tensor],  # R × [B, 2, ceil(h / 2^r), ceil(w / 2^r)], as Fields.gradients
+    weights: Sequence[Tensor],  # same shapes, > 0, as Fields.weights
+    gt_depth: Tensor,  # [B, 1, H, W]
+) -> Tensor:
+    """Compute mean_r (ln mean(W_r e_r²) − mean ln W_r), e_r = g_r − ∇ ln D_r.
+
+    This is twice the negative log likelihood of the errors e per edge, but for constants, if they are normally
+    distributed with the variance v / W_r and v is the most likely one for the image and the level: edge weights are
+    inverse variances, as the least-squares problem of the integrator takes them.
+    """
+    cell = cell_of(gt_depth, gradients[0])
+    levels = []
+    for (target, known), *maps in zip(gt_gradients(gt_depth, len(gradients), cell), gradients, weights, strict=True):
+        gradient, weight = (_join(one[:, :1, :, 1:], one[:, 1:, 1:, :]) for one in maps)
+        error = image_mean(weight * ((gradient - target).square() + LEAST_GRADIENT**2), known)
+        error = torch.where(known.flatten(1).any(1), error, 1.0)  # the loss over an empty set is 0
+        levels.append(error.log() - image_mean(weight.log(), known))
+    return torch.stack(levels).mean(dim=0)
 
 
 def _residual_matching(residual: Tensor, weight: Tensor) -> Tensor:  # [B, 1, h, w], [B, 1, h, w] → [B]
@@ -419,6 +441,15 @@ def _gradient_l1(x: LossInputs, config: LossConfig) -> Tensor:
     return gradient_l1(gradients, gt_depth, max_depth=config.max_depth, space=space)
 
 
+def _gradient_nll(x: LossInputs, config: LossConfig) -> Tensor:
+    size, fields = x.batch.working_size, x.prediction.fields
+    if fields.weights is None or fields.space != "log":
+        raise ConfigError("This network has no edge weights of log depth: set loss.weights.gradient_nll to 0.")
+    gt_depth = x.gt_depth if size is None else resize_gt(x.gt_depth, size)
+    gradients, weights = ([one.to(gt_depth.dtype) for one in maps] for maps in (fields.gradients, fields.weights))
+    return gradient_nll(gradients, weights, gt_depth)
+
+
 def _input_confidence(x: LossInputs, config: LossConfig) -> Tensor:
     return input_confidence(
         x.prediction.fields.confidence.to(x.sparse.dtype),
@@ -454,6 +485,7 @@ LOSSES = (
     Loss("gradient_matching", _gradient_matching, 2.0),
     Loss("gradient_matching_log", _gradient_matching_log, is_relative=True),
     Loss("gradient_l1", _gradient_l1, 1.0, is_relative=True),
+    Loss("gradient_nll", _gradient_nll),
     Loss("input_confidence", _input_confidence, 1.0),
     Loss("sky", _sky, needs="sky"),
 )
