@@ -18,6 +18,7 @@ from omnidc.network.refine import (
     FADE,
     NO_WEIGHT,
     NOISE_CELL,
+    NOISE_FACTOR,
     RELIABLE_CONFIDENCE,
     SAME_SURFACE,
     SLOPE_PRIOR,
@@ -28,8 +29,8 @@ from omnidc.network.refine import (
     bilinear_logits,
     convex_upsample2x,
     dense_scale,
-    measurement_noise,
     median5,
+    noise_variance,
     propagate,
     snap_to_surface,
     softmax,
@@ -248,11 +249,11 @@ def test_dense_scale_counts_for_dense_maps_alone() -> None:
     assert not dense_scale(torch.zeros(1, 1, 9, 12)).any()
 
 
-def slow_measurement_noise(x: Tensor, measured: Tensor, confidence: Tensor) -> Tensor:
-    """`measurement_noise` at the middle of each cell, one cell after the other; interpolation is torch's."""
+def slow_noise_variance(x: Tensor, measured: Tensor, confidence: Tensor) -> Tensor:
+    """`noise_variance` at the middle of each cell, one cell after the other; interpolation is torch's."""
     height, width = x.shape[-2:]
     rows, columns = -(-height // NOISE_CELL), -(-width // NOISE_CELL)
-    means = torch.zeros(1, 1, rows, columns, dtype=x.dtype)
+    variances = torch.zeros(1, 1, rows, columns, dtype=x.dtype)
     odds = (confidence / (1 - confidence))[0, 0]
     points = [(i, j, 1 - 1 / (1 + float(odds[i, j]) ** 2)) for i in range(height) for j in range(width)]
     for row in range(rows):
@@ -264,35 +265,35 @@ def slow_measurement_noise(x: Tensor, measured: Tensor, confidence: Tensor) -> T
                     part = weight / 2 ** (down + across)
                     total += part
                     residual += part * abs(float(measured[0, 0, i, j] - x[0, 0, i, j]))
-            means[0, 0, row, column] = residual / total
-    full = F.interpolate(means, scale_factor=NOISE_CELL, mode="bilinear", align_corners=False)
+            variances[0, 0, row, column] = (NOISE_FACTOR * residual / total) ** 2
+    full = F.interpolate(variances, scale_factor=NOISE_CELL, mode="bilinear", align_corners=False)
     return full[..., :height, :width]
 
 
 @pytest.mark.parametrize("size", [(64, 96), (37, 130), (5, 9)])
-def test_measurement_noise_equals_slow_twin(size: tuple[int, int]) -> None:
+def test_noise_variance_equals_slow_twin(size: tuple[int, int]) -> None:
     x, measured, confidence, _ = weighted_measurements(*size)
-    expected = slow_measurement_noise(x, measured, confidence)
-    torch.testing.assert_close(measurement_noise(x, measured, confidence), expected)
+    expected = slow_noise_variance(x, measured, confidence)
+    torch.testing.assert_close(noise_variance(x, measured, confidence), expected)
 
 
-def test_measurement_noise_has_its_derivative() -> None:
+def test_noise_variance_has_its_derivative() -> None:
     x, measured, confidence, _ = (one.requires_grad_() for one in weighted_measurements(8, 40))
-    assert torch.autograd.gradcheck(measurement_noise, (x, measured, confidence))
+    assert torch.autograd.gradcheck(noise_variance, (x, measured, confidence))
 
 
-def test_measurement_noise_is_that_of_the_measurements_and_not_of_outliers() -> None:
+def test_noise_variance_is_that_of_the_measurements_and_not_of_outliers() -> None:
     generator = torch.Generator().manual_seed(0)
     given = (torch.rand(1, 1, 96, 128, generator=generator) < 0.05).float()
     x = torch.zeros_like(given)
     noise = 0.1 * torch.randn(x.shape, generator=generator)
-    noisy = measurement_noise(x, noise, given)
-    assert noisy.min() > 0.06  # the mean of |N(0, 0.1)| is 0.08
-    assert noisy.max() < 0.1
-    assert not measurement_noise(x, x, given).any()
-    assert not measurement_noise(x, noise, torch.zeros_like(x)).any()
+    scale = noise_variance(x, noise, given).sqrt() / NOISE_FACTOR
+    assert scale.min() > 0.06  # the mean of |N(0, 0.1)| is 0.08
+    assert scale.max() < 0.1
+    assert not noise_variance(x, x, given).any()
+    assert not noise_variance(x, noise, torch.zeros_like(x)).any()
     outlier = given * (torch.rand(x.shape, generator=generator) < 0.1)
-    assert measurement_noise(x, outlier, given - 0.9 * outlier).max() < 0.002
+    assert noise_variance(x, outlier, given - 0.9 * outlier).max() < 0.002**2
 
 
 def weighted_measurements(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -40,15 +40,14 @@ from omnidc.network.normalize import (
 from omnidc.network.prefill import Prefill, prefill, presence, push_residual, upsample2x
 from omnidc.network.refine import (
     NOISE_CELL,
-    NOISE_FACTOR,
     SPREAD_CELLS,
     SURFACE_REACH,
     affinity_logits,
     bilinear_logits,
     convex_upsample2x,
     dense_scale,
-    measurement_noise,
     median5,
+    noise_variance,
     propagate,
     snap_to_surface,
     softmax,
@@ -318,11 +317,11 @@ class CompactNetwork(DepthNetwork):
         affinity = softmax(affinity_logits(guide, image, F.softplus(self.affinity_color).view(1, 1, 1, 1)))
         log_depth = propagate(start, affinity, self.config.propagation_steps, measured, pull)
         log_depth = median5(log_depth)
-        noise = NOISE_FACTOR * measurement_noise(log_depth, measured, confidence)
+        noise = noise_variance(log_depth, measured, confidence)
         log_depth = spread_residual(log_depth, measured, confidence, given)
         log_depth = snap_to_surface(log_depth, measured, weight, given)
         depth = torch.addcmul(log_depth, pull, measured - log_depth).exp()
-        scale = depth * (((2 * log_scale).exp() + noise.square()).sqrt() + dense_scale(given))
+        scale = depth * (((2 * log_scale).exp() + noise).sqrt() + dense_scale(given))
         return depth, start, scale, propagate(sky, affinity, SKY_STEPS), confidence
 
     def _gradients(

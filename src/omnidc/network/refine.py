@@ -40,7 +40,7 @@ SURFACE_REACH = 2  # pixels to each side whose measurements `snap_to_surface` us
 WEIGHT_PENALTY = 0.1  # of log depth: shift of a measurement with a weight of 1 / e, so that it is no extreme there
 ABSENT_PENALTY = 1e4  # of log depth: where there is no measurement
 EDGE_STEP = 0.1  # of log depth between the two extremes: half of the way from one surface to two
-NOISE_CELL = 32  # pixels along the cells of `measurement_noise`
+NOISE_CELL = 32  # pixels along the cells of `noise_variance`
 NOISE_FACTOR = 0.8  # Laplace scale of the result's error for a mean absolute residual of 1
 DENSE_SCALE = 0.004  # Laplace scale of a depth camera's errors that all pixels around share, relative to depth
 UNUSED = 2e-3  # weight of the cells that bilinear upsampling leaves out: not 0, so that training can use them
@@ -227,26 +227,29 @@ def snap_to_surface(
     return torch.addcmul(x, share, inside + edge * gap * (a / (a + b) - t) - x)
 
 
-def measurement_noise(
-    x: Tensor,  # [B, 1, H, W], log depth / median, not drawn to single measurements
+def noise_variance(
+    x: Tensor,  # [B, 1, H, W], log depth / median, not pulled to single measurements
     measured: Tensor,  # [B, 1, H, W], log depth / median of the measurements, anything where there is none
     confidence: Tensor,  # [B, 1, H, W] in [0, 1], 0 where there is no measurement
 ) -> Tensor:  # [B, 1, H, W]
-    """Return the mean absolute residual of the measurements around each pixel: how noisy they are.
+    """Return the squared Laplace scale of the errors that noisy measurements cause, in log depth.
 
     Noise of all measurements, unlike outliers, is not seen by comparing a measurement with others, and the result
-    follows it. A measurement of confidence c counts by c² / (c² + (1 − c)²), so that outliers hardly do. The mean is
-    over a cell and the eight around it, those beside it at half and those across at a quarter of their weight, and one
-    more measurement without residual: where there are no measurements, there is no noise.
+    follows it. The scale is proportional to the mean absolute residual of the measurements in a cell and the eight
+    around it, those beside it at half and those across at a quarter of their weight. A measurement of confidence c
+    counts by c² / (c² + (1 − c)²), so that outliers hardly do, and there is one more without residual: without
+    measurements there is no noise.
     """
     height, width = x.shape[-2:]
-    weight = confidence.square() / (confidence.square() + (1 - confidence).square())
-    maps = torch.cat([weight * (measured - x).abs(), weight], dim=1)
-    cells = F.avg_pool2d(F.pad(maps, (0, -width % NOISE_CELL, 0, -height % NOISE_CELL)), NOISE_CELL) * NOISE_CELL**2
+    squared = confidence.square()
+    weight = squared / (squared + (1 - confidence).square())
+    end = (0, -width % NOISE_CELL, 0, -height % NOISE_CELL)
+    maps = ((measured - x).abs() * weight, weight)
+    cells = torch.cat([F.avg_pool2d(F.pad(one, end), NOISE_CELL) for one in maps], dim=1) * NOISE_CELL**2
     kernel = cells.new_tensor([[[[0.25, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 0.25]]]] * 2)
     residual, total = F.conv2d(cells, kernel, padding=1, groups=2).chunk(2, dim=1)
-    mean = F.interpolate(residual / (total + 1), scale_factor=NOISE_CELL, mode="bilinear", align_corners=False)
-    return mean[..., :height, :width]
+    variance = (NOISE_FACTOR * residual / (total + 1)).square()
+    return F.interpolate(variance, scale_factor=NOISE_CELL, mode="bilinear", align_corners=False)[..., :height, :width]
 
 
 def dense_scale(given: Tensor) -> Tensor:  # [B, 1, H, W], 1 = measured, 0 = not → [B, 1, H, W]
