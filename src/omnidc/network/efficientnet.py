@@ -22,8 +22,8 @@ CHANNELS = (16, 24, 40, 112, 192)  # of the pyramid at 1/2, 1/4, 1/8, 1/16, 1/32
 _TAPS = (0, 2, 4, 10, 14)  # blocks whose output is a level of the pyramid
 _BN_EPS = 1e-3  # of the package's batch normalizations
 _STYLE_TAPS = (0, 2)  # blocks after which `style_noise` acts, beside the stem
-# Parts that an exported graph computes the expanded channels of a block in, one after the other: at 1/2 they are larger
-# than a processor's cache, and three parts take 5 of 18 milliseconds less at 480 × 640
+# Block → parts in which an exported graph computes its expanded channels, one after the other: all of them at 1/2 are
+# larger than a processor's cache; three parts save 2 milliseconds at 480 × 640
 EXPORTED_PARTS = {1: 3}
 BAND_BYTES = 2**21  # of the expanded features of a band: about what a core's cache holds
 
