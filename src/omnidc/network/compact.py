@@ -395,7 +395,7 @@ class CompactNetwork(DepthNetwork):
         first = self.refine2[0]
         assert isinstance(first, nn.Conv2d)
         x2 = self.refine2[1:](convolve_both(first, F.relu(features), local))
-        maps, share, pull_logit, guide = convolve_pixels(self.half_head, x2).split((2, 1, 1, 9), dim=1)
+        maps, share, pull_logit, guide = torch.split(convolve_pixels(self.half_head, x2), [2, 1, 1, 9], dim=1)
         pull = F.max_pool2d(weight, 2) * torch.sigmoid(pull_logit)
         measured = half + mean
         half = torch.addcmul(half, torch.sigmoid(share), correction)
