@@ -85,13 +85,17 @@ def manifest_of(worlds: Sequence[str], sources: dict[str, str], path: Path) -> N
     write_manifest(path, chosen)
 
 
-def fitting_start(start: str, options: dict[str, Any], path: Path) -> None:
-    """Write the weights of `start` that a compact network of `options` has too, as a whole network."""
+def fitting_start(start: str, options: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Write what a compact network of `options` can take of `start`, as a whole network; return its options."""
+    given = load_network(start)
+    assert isinstance(given, CompactNetwork)
+    options = {"slope": given.config.slope, **options}
     network = CompactNetwork(CompactConfig(**options))
-    given = load_network(start).state_dict()
-    network.load_state_dict({name: given.get(name, tensor) for name, tensor in network.state_dict().items()})
+    tensors = given.state_dict()
+    network.load_state_dict({name: tensors.get(name, tensor) for name, tensor in network.state_dict().items()})
     path.parent.mkdir(parents=True, exist_ok=True)
     save_network(network, path)
+    return options
 
 
 def run_one(
@@ -122,8 +126,8 @@ def run_one(
             tables[section] = {**tables.get(section, {}), **values}
     if start:
         own = folder.with_suffix(".start.safetensors")
-        fitting_start(start, tables["network"].get("options", {}), own)
-        tables["network"] = {**tables["network"], "init_checkpoint": str(own)}
+        options = fitting_start(start, tables["network"].get("options", {}), own)
+        tables["network"] = {**tables["network"], "options": options, "init_checkpoint": str(own)}
     config = load_config("compact", None, [f"seed={seed}"], **tables)
     train(config, folder, resume=(folder / "state.pt").exists(), quiet=True)
     with (folder / "validation.csv").open(encoding="utf-8") as file:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from omnidc.network.checkpoint import save_network
-from omnidc.network.compact import CompactNetwork
+from omnidc.network.compact import CompactConfig, CompactNetwork
 
 NAMES = {
     r"^encoder\.": "trunk.encoder.",
@@ -35,6 +35,7 @@ NAMES = {
 }
 KEPT_OUTPUTS = 6  # of the head at 1/2: gradients, edge weights, confidence; its others belong to replaced stages
 DROPPED = ("detail.", "trust.")
+CHANNELS = [24, 48, 96, 144, 192]  # of 0.1, whose blocks have as many hidden ones, and ReLUs
 
 
 def carried(old: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -54,7 +55,7 @@ def carried(old: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def main(source: str, target: str) -> None:
     torch.manual_seed(0)
-    network = CompactNetwork()
+    network = CompactNetwork(CompactConfig.from_dict({"channels": CHANNELS}))
     tensors = carried(load_file(source))
     missing, unknown = network.load_state_dict(tensors, strict=False)
     if unknown:

@@ -37,6 +37,10 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
             build_network(NetworkConfig("compact", {**SMALL, "resolutions": 2})),
             NetworkConfig(init_checkpoint=str(path)),
         )
+    with pytest.raises(CheckpointError, match=r"--set network\.options\.slope=0\.1"):
+        initialize(
+            build_network(NetworkConfig("compact", {**SMALL, "slope": 0.0})), NetworkConfig(init_checkpoint=str(path))
+        )
 
 
 def test_wrong_encoder_files_are_refused(tmp_path: Path) -> None:

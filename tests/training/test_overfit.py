@@ -52,7 +52,7 @@ def overfit_config(frames: Shards, batch: int, steps: int) -> TrainConfig:
     """From the shipped weights: a new network begins as an interpolation, and so few steps leave it one."""
     return load_config(
         "compact",
-        network={"init_checkpoint": "compact", "freeze": ["trunk.encoder."]},
+        network={"init_checkpoint": "compact", "options": {"slope": 0.0}, "freeze": ["trunk.encoder."]},
         data={"sources": {"frames": str(frames.files[0])}, "pattern": "0.7%", "max_edge_fraction": 1.0},
         augment={"scale_max": 1.0, **STILL, **NO_CAMERA},
         optimizer={"batch": batch, "ema": 0.9, "lr": 1e-3, "lr_scale": {}},

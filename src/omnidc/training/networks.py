@@ -62,8 +62,15 @@ def initialize(network: DepthNetwork, config: NetworkConfig) -> None:
     elif not config.init_checkpoint and hasattr(getattr(network, "encoder", None), "load_imagenet"):
         warnings.warn("The encoder starts from random weights: network.encoder is empty.", stacklevel=2)
     if config.init_checkpoint:
+        given = load_network(Path(config.init_checkpoint))
+        slopes = [getattr(getattr(one, "config", None), "slope", None) for one in (given, network)]
+        if slopes[0] != slopes[1]:  # the tensors would fit all the same
+            raise CheckpointError(
+                f"{config.init_checkpoint} was trained with a slope of {slopes[0]} below 0, the configuration has "
+                f"{slopes[1]}: add --set network.options.slope={slopes[0]}."
+            )
         try:
-            network.load_state_dict(load_network(Path(config.init_checkpoint)).state_dict())
+            network.load_state_dict(given.state_dict())
         except RuntimeError as error:
             raise CheckpointError(
                 f"{config.init_checkpoint} holds another network than the configuration describes."
