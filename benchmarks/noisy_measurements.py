@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 import omnidc
 from cells import emit
-from omnidc.evaluation.real import PATTERNS, real_frames
+from omnidc.evaluation.real import real_frames
 from omnidc.training.validation import score_frame
 
 NOISE = (0.0, 0.03, 0.08)  # σ
@@ -48,8 +48,7 @@ def main() -> None:
     means = {key: np.mean(values, axis=0) for key, values in scores.items()}
     rows = [
         [name, *(f"{means[name, s][0]:.4f}" for s in NOISE), *(f"{means[name, s][1]:.3f}" for s in NOISE)]
-        for name in PATTERNS
-        if name in USED
+        for name in USED
     ]
     emit(header, rows, options.json)
 

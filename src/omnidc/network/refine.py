@@ -8,7 +8,8 @@ needs no slope, then a few steps of propagation (as DySPN, with a fixed neighbor
 over the nine pixels n_k around p. The affinities a follow from learned guides and, at full size, differences of color;
 c is the weight of the measurement o. Then a median removes deviations of single pixels, and the remaining residuals at
 reliable measurements are spread over the surfaces around them. Last, a pixel whose own measurement was rejected is put
-on one of the surfaces that reliable measurements within two pixels lie on: a dense map has no other depth there.
+on one of the surfaces that reliable measurements within two pixels lie on: a dense map has no other depth there. The
+residuals after the median also show how noisy the measurements are, which the uncertainty must include.
 
 Affinities are nine maps, not one map of nine channels: every join and split of channels would be a copy.
 """
