@@ -34,7 +34,7 @@ def _layer() -> nn.Conv2d:
 
 def _optimizer(layer: nn.Conv2d) -> MuonAdamW:
     groups = [{"params": [layer.weight], "muon": True}, {"params": [layer.bias]}]
-    return MuonAdamW(groups, lr=1e-2, weight_decay=0.0)
+    return MuonAdamW(groups, lr=1e-2, weight_decay=0.0, fused=True)
 
 
 def _train(layer: nn.Conv2d, optimizer: torch.optim.Optimizer, steps: range, factor: float = 1.0) -> None:
@@ -79,6 +79,14 @@ def test_a_loaded_state_goes_on_as_before() -> None:
     load_optimizer(later, optimizer.state_dict())
     _train(second, later, range(2, 4))
     torch.testing.assert_close(second.weight, whole.weight)
+
+
+def test_a_step_that_overflowed_is_left_out() -> None:
+    layer, before = _layer(), _layer()
+    optimizer = _optimizer(layer)
+    optimizer.grad_scale, optimizer.found_inf = None, torch.ones(())  # type: ignore[attr-defined]
+    _train(layer, optimizer, range(1))
+    assert torch.equal(layer.weight, before.weight)
 
 
 def test_make_optimizer_gives_muon_the_matrices_of_its_prefixes() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 MOMENTUM = 0.95
 NEWTON_SCHULZ_STEPS = 5
-# Of the odd polynomial whose iteration takes singular values from (0, 1] to about 1 (0.7 to 1.2) in five steps
+# Of the odd polynomial whose iteration takes singular values from (0.01, 1] to about 1 (0.7 to 1.2) in five steps
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 UPDATE_RMS = 0.2  # of an update divided by the learning rate: that of AdamW, so that both take similar rates
 
@@ -30,8 +30,9 @@ class MuonAdamW(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
         groups = self.param_groups
+        overflowed = getattr(self, "found_inf", None)  # GradScaler's; the fused kernel of AdamW looks at it, too
         for group in groups:
-            if group.get("muon"):
+            if group.get("muon") and not overflowed:
                 self._update(group)
         self.param_groups = [group for group in groups if not group.get("muon")]
         try:
