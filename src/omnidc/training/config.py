@@ -61,7 +61,7 @@ class OptimizerConfig(Settings):
     lr: float = 1e-3
     lr_scale: dict[str, float] = field(default_factory=dict)  # prefix of parameter names → factor
     muon: list[str] = field(default_factory=list)  # prefixes of weights that Muon updates instead of AdamW
-    muon_lr: float = 4.0  # their learning rate over that of the others
+    muon_lr: float = 2.0  # their learning rate over that of the others
     weight_decay: float = 0.01
     decay_all: bool = True  # also norms and biases, as in the release
     beta1: float = 0.9
