@@ -18,14 +18,16 @@ def make_optimizer(network: DepthNetwork, config: OptimizerConfig) -> torch.opti
 
     The weights that the configuration gives to Muon have groups of their own.
     """
-    used: set[str] = set()
+    for setting, prefixes in (("lr_scale", config.lr_scale), ("muon", config.muon)):
+        for prefix in sorted(prefixes):
+            if not any(name.startswith(prefix) for name, _ in network.named_parameters()):
+                raise ConfigError(f"optimizer.{setting}: the network has no parameter that begins with {prefix!r}.")
     groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
         scale = 1.0
         for prefix, factor in config.lr_scale.items():
             if name.startswith(prefix):
                 scale = factor
-                used.add(prefix)
         if not parameter.requires_grad:
             continue
         decay = config.weight_decay if config.decay_all or parameter.ndim >= 2 else 0.0
@@ -33,12 +35,6 @@ def make_optimizer(network: DepthNetwork, config: OptimizerConfig) -> torch.opti
         muon = is_matrix and name.startswith(tuple(config.muon))
         scale *= config.muon_lr if muon else 1.0
         groups.setdefault((scale, decay, muon), []).append(parameter)
-    unused = sorted(set(config.lr_scale) - used)
-    if unused:
-        raise ConfigError(f"optimizer.lr_scale: the network has no parameter that begins with {unused[0]!r}.")
-    for prefix in config.muon:
-        if not any(name.startswith(prefix) for name, _ in network.named_parameters()):
-            raise ConfigError(f"optimizer.muon: the network has no parameter that begins with {prefix!r}.")
     optimizer = MuonAdamW if any(muon for *_, muon in groups) else torch.optim.AdamW
     return optimizer(
         [
