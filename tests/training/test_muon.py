@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from omnidc.errors import ConfigError
 from omnidc.network.compact import CompactNetwork
-from omnidc.training.config import OptimizerConfig
+from omnidc.training.config import OptimizerConfig, load_config
 from omnidc.training.muon import MuonAdamW, orthogonalize
+from omnidc.training.networks import build_network
 from omnidc.training.optimizer import load_optimizer, make_optimizer
 
 MUON = OptimizerConfig(muon=["trunk.up", "trunk.bottleneck", "gradient_heads."], muon_lr=3.0, decay_all=False)
@@ -104,6 +105,19 @@ def test_make_optimizer_gives_muon_the_matrices_of_its_prefixes() -> None:
     }
     assert {group["lr_scale"] for group in optimizer.param_groups if group.get("muon")} == {3.0}
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(names)
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_preset_compact_gives_muon_the_trunk_with_and_without_attention(blocks: int) -> None:
+    settings = ["schedule.steps=1", f"network.options.attention_blocks={blocks}"]
+    config = load_config("compact", None, settings)
+    network = build_network(config.network)
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    groups = make_optimizer(network, config.optimizer).param_groups
+    found = {names[id(one)] for group in groups if group.get("muon") for one in group["params"]}
+    assert {"trunk.block8.conv1.weight", "trunk.down32.weight", "refine2.0.weight"} <= found
+    assert ("trunk.bottleneck.0.qkv.weight" in found) == (blocks > 0)
+    assert not any(name.startswith(("trunk.encoder.", "screen.")) for name in found)
 
 
 def test_a_muon_prefix_without_parameters_is_refused() -> None:

@@ -8,9 +8,9 @@ import torch
 from safetensors import safe_open
 
 from omnidc.errors import CheckpointError, ConfigError, FileError
-from omnidc.network.checkpoint import load_network
+from omnidc.network.checkpoint import BUNDLED, load_network
 from omnidc.network.compact import CompactNetwork
-from omnidc.training.config import NetworkConfig
+from omnidc.training.config import NetworkConfig, load_config
 from omnidc.training.networks import build_network, export, freeze, initialize, set_iterations, set_style_noise
 
 SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
@@ -41,6 +41,16 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
         initialize(
             build_network(NetworkConfig("compact", {**SMALL, "slope": 0.0})), NetworkConfig(init_checkpoint=str(path))
         )
+
+
+def test_preset_compact_can_start_from_the_shipped_weights() -> None:
+    # as docs/training.md shows it
+    settings = ["schedule.steps=1", "network.init_checkpoint=compact", "network.options.slope=0"]
+    config = load_config("compact", None, settings).network
+    network = build_network(config)
+    initialize(network, config)
+    shipped = load_network(BUNDLED["compact"]).state_dict()
+    assert all(torch.equal(tensor, shipped[name]) for name, tensor in network.state_dict().items())
 
 
 def test_wrong_encoder_files_are_refused(tmp_path: Path) -> None:
