@@ -552,3 +552,18 @@ def test_dry_run_measures_and_writes_nothing(shard: Path, tmp_path: Path) -> Non
     assert plan.parameters == sum(p.numel() for p in TinyNetwork().parameters())
     assert "images a second" in plan.text()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_dry_run_times_every_phase(shard: Path) -> None:
+    phases = "phase=[{share=0.01}, {share=0.2}, {share=0.79, optimizer={batch=4}, data={sizes=[[64, 64]]}}]"
+    plan = make_plan(tiny_config(shard, "schedule.steps=20", "schedule.epochs=0", "optimizer.batch=2", phases))
+    assert [(phase.steps, phase.batch) for phase in plan.phases] == [(4, 2), (16, 4)]  # 0.2 of a step is none
+    assert all(phase.seconds_per_step > 1e-4 for phase in plan.phases)
+    assert (plan.steps, plan.images) == (20, 4 * 2 + 16 * 4)
+    assert plan.seconds == pytest.approx(sum(phase.seconds for phase in plan.phases))
+    assert "phase 2" in plan.text()
+
+
+def test_dry_run_ends_on_the_clock(shard: Path) -> None:
+    plan = make_plan(tiny_config(shard, "schedule.steps=0", "schedule.epochs=0", 'schedule.time_budget="2h"'))
+    assert plan.seconds == pytest.approx(7200, rel=0.01)

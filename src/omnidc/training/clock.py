@@ -47,17 +47,17 @@ class Pace:
 
     def __init__(self) -> None:
         self.rate = 0.0
-        self._first: tuple[float, float] | None = None  # progress and time of the first step
+        self._first: tuple[float, float] | None = None  # share done and time of the first step
 
     def update(self, images: int, seconds: float) -> None:
         new = images / max(seconds, 1e-9)
         self.rate = new if self.rate == 0 else 0.95 * self.rate + 0.05 * new
 
-    def left(self, progress: float, now: float) -> str:
-        """Return the time left, for people; "?" until it can be estimated."""
+    def left(self, done: float, now: float) -> str:
+        """Return the time left, for people, when the share `done` of the computing is over; "?" until it is known."""
         if self._first is None:
-            self._first = progress, now
+            self._first = done, now
         first, then = self._first
-        if progress <= first or now <= then:
+        if done <= first or now <= then:
             return "?"
-        return format_duration((1 - progress) * (now - then) / (progress - first))
+        return format_duration((1 - done) * (now - then) / (done - first))

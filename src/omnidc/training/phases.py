@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
+
+import numpy as np
 
 from omnidc.errors import ConfigError
 from omnidc.training.config import DataConfig, TrainConfig, check, from_tables, to_tables
@@ -35,3 +38,19 @@ def phase_ends(config: TrainConfig) -> list[int]:
     """Return the step after the last of each phase; a run without phases has one that never ends."""
     shares = [phase.share for phase in config.phase]
     return [round(sum(shares[: i + 1]) * config.schedule.steps) for i in range(len(shares))] or [sys.maxsize]
+
+
+def work_done(
+    phases: Sequence[TrainConfig],
+    ends: Sequence[int],  # step after the last of each phase
+    progress: float,  # share of the steps that is over
+) -> float:
+    """Return the share of the computing that is over, if a step costs what its pixels do."""
+    if len(phases) == 1:
+        return progress
+    steps = np.diff([0, *ends])
+    pixels = [
+        phase.optimizer.batch * np.mean([height * width for height, width in phase.data.sizes]) for phase in phases
+    ]
+    work = np.cumsum([0, *(steps * pixels)])
+    return float(np.interp(progress, np.array([0, *ends]) / ends[-1], work / work[-1]))

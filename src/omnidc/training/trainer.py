@@ -36,7 +36,7 @@ from omnidc.training.distributed import ProcessGroup, join_group
 from omnidc.training.ema import EMA
 from omnidc.training.logger import RunLogger, StepRecord
 from omnidc.training.networks import build_network, export, initialize
-from omnidc.training.phases import phase_configs, phase_ends
+from omnidc.training.phases import phase_configs, phase_ends, work_done
 from omnidc.training.recipe import describe, write_recipe
 from omnidc.training.samples import EpochSampler, Samples, make_loader
 from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
@@ -133,6 +133,12 @@ class Trainer:
                     f"{height}x{width} of data.sizes or data.working_sizes does not fit this network, "
                     f"whose sizes are multiples of {multiple}."
                 )
+
+    def skip_to_phase(self, number: int) -> int:
+        """Go to the first step of phase `number`, from 0, as a new epoch; return the steps of the phase."""
+        ends = [0, *self._phase_ends]
+        self.position.step = self.position.epoch_first = ends[number]
+        return ends[number + 1] - ends[number]
 
     def _enter_phase(self) -> int:
         """Take the settings of the phase that the present step belongs to; return the step after its last."""
@@ -340,7 +346,8 @@ class Trainer:
                 record = self.train_step(batches, self._done)
                 pace.update(self.config.optimizer.batch, record.elapsed - began)
                 if logger is not None:
-                    logger.step(record, rate=pace.rate, left=pace.left(record.progress, record.elapsed))
+                    work = work_done(self.phases, self._phase_ends, record.progress)
+                    logger.step(record, rate=pace.rate, left=pace.left(work, record.elapsed))
                 last = self.step == sampler.end
                 every = config.validation.every_epochs
                 due = validation.due(self.step, record.elapsed) or bool(
