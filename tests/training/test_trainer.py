@@ -169,6 +169,24 @@ def test_killed_run_goes_on_as_if_nothing_had_happened(shard: Path, tmp_path: Pa
     same_weights(killed / "last.safetensors", tmp_path / "whole" / "last.safetensors")
 
 
+def test_signal_to_the_workers_too_ends_a_run_with_a_checkpoint(shard: Path, tmp_path: Path) -> None:
+    """Slurm sends SIGTERM to every process of a job."""
+    config = tiny_config(shard, "schedule.steps=100000", "runtime.checkpoint_steps=5", "data.workers=1")
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, *command(config, run)], env=environment(), start_new_session=True, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 300
+    while not (run / "state.pt").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert "DataLoader worker" not in errors.decode()
+    state = load_state(run)
+    assert state["step"] == len(losses(run))
+    assert not state["finished"]
+
+
 def test_growing_folder_is_indexed_once_an_epoch(tmp_path: Path) -> None:
     folder = tmp_path / "frames"
 

@@ -33,6 +33,7 @@ from omnidc.training.config import DataConfig
 from omnidc.training.data import TrainingSource
 
 MAX_ATTEMPTS = 20
+GRACE = 30  # seconds that a worker process goes on after SIGTERM
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,13 @@ class EpochSampler(Sampler[list[Request]]):
 
 
 def _init_worker(_: int) -> None:
-    # Ctrl-C goes to the whole process group; the main process decides what it means. It ends workers with SIGTERM,
-    # which they must not treat as it does itself.
+    # The main process decides what Ctrl-C means. SIGTERM may reach a whole job (Slurm): the main process needs its
+    # workers until its last step is saved and ends them itself. If it can't, they end by the alarm.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGTERM, lambda number, frame: signal.alarm(GRACE))
+    else:  # Windows
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     cv2.setNumThreads(0)
     torch.set_num_threads(1)
 
