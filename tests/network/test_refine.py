@@ -367,7 +367,13 @@ def test_snap_to_surface_needs_reliable_measurements() -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(7, 9), (1, 5), (2, 2)])
 def test_median5_equals_sorting(height: int, width: int) -> None:
-    x = torch.randn(2, 1, height, width, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 1, height, width, generator=generator, requires_grad=True)
+    upstream = torch.randn(x.shape, generator=generator)
     rows = F.pad(x, (2, 2, 0, 0), mode="replicate").unfold(3, 5, 1).median(dim=-1).values
     both = F.pad(rows, (0, 0, 2, 2), mode="replicate").unfold(2, 5, 1).median(dim=-1).values
-    assert torch.equal(median5(x), both)
+    result = median5(x)
+    assert torch.equal(result, both)
+    assert torch.equal(median5(x.detach()), both)
+    gradients = [torch.autograd.grad(one, x, upstream)[0] for one in (result, both)]
+    torch.testing.assert_close(*gradients)

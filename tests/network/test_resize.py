@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from omnidc.network.compact import CompactConfig, CompactNetwork
-from omnidc.network.resize import bilinear_rows, nearest_rows, resize_sparse, shrink, source_rows
+from omnidc.network.resize import bilinear_rows, enlarge, nearest_rows, resize_sparse, shrink, source_rows
 
 
 def test_resize_sparse_keeps_the_nearest_of_each_pixel() -> None:
@@ -53,3 +53,16 @@ def test_every_measurement_finds_its_confidence_at_the_output(working: tuple[int
     with torch.no_grad():
         prediction = network(torch.rand(1, 3, 160, 224), sparse, working_size=working)
     assert (prediction.fields.confidence[sparse > 0] > 0).all()
+
+
+@pytest.mark.parametrize("factor", [2, 16])
+@pytest.mark.parametrize(("height", "width"), [(3, 5), (1, 4)])
+def test_enlarge_equals_interpolation(factor: int, height: int, width: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, height, width, generator=generator, dtype=torch.float64, requires_grad=True)
+    slow = F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+    upstream = torch.randn(slow.shape, generator=generator, dtype=torch.float64)
+    fast = enlarge(x, factor)
+    assert torch.equal(fast, slow)
+    assert torch.equal(enlarge(x.detach(), factor), slow)
+    torch.testing.assert_close(*(torch.autograd.grad(one, x, upstream)[0] for one in (fast, slow)))

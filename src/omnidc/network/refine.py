@@ -28,6 +28,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from omnidc.network.neighborhood import NEIGHBORHOOD, neighbor_pairs
+from omnidc.network.resize import enlarge
 
 COLOR_STEP = 0.1  # of full scale: a clear difference of color
 RELIABLE_CONFIDENCE = 0.94  # of a measurement whose residual is spread with half of its weight
@@ -80,11 +81,49 @@ def _powers(logits: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
 
 def median5(x: Tensor) -> Tensor:  # [B, 1, H, W] → [B, 1, H, W]
     """Take medians of five pixels along rows, then along columns; pixels beyond the border repeat those at it."""
-    height, width = x.shape[-2:]
-    padded = F.pad(x, (2, 2, 0, 0), mode="replicate")
-    x = _median(*(padded[..., k : k + width] for k in range(5)))
-    padded = F.pad(x, (0, 0, 2, 2), mode="replicate")
-    return _median(*(padded[..., k : k + height, :] for k in range(5)))
+    for axis in (-1, -2):
+        x = _MedianOf5.apply(x, axis) if torch.is_grad_enabled() else _median(*_shifted(_pad2(x, axis), axis))  # type: ignore[no-untyped-call]
+    return x
+
+
+def _pad2(x: Tensor, axis: int) -> Tensor:
+    """Repeat the values at both ends of an axis twice."""
+    return F.pad(x, (2, 2, 0, 0) if axis == -1 else (0, 0, 2, 2), mode="replicate")
+
+
+def _shifted(padded: Tensor, axis: int) -> list[Tensor]:
+    """Return the five views of a padded map in which each pixel has the place of one of its neighbors."""
+    return [padded.narrow(axis, k, padded.shape[axis] - 4) for k in range(5)]
+
+
+class _MedianOf5(torch.autograd.Function):
+    """Medians along an axis; the gradient of each goes to the first neighbor that has its value.
+
+    torch's own backward pass of minima and maxima makes three maps for each, and fills one for each neighbor.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        padded = _pad2(x, axis)
+        out = _median(*_shifted(padded, axis))
+        ctx.save_for_backward(padded, out)
+        ctx.axis = axis
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        padded, out = ctx.saved_tensors
+        d_padded, left = torch.zeros_like(padded), upstream.clone()
+        for values, gradient in zip(_shifted(padded, ctx.axis), _shifted(d_padded, ctx.axis), strict=True):
+            part = left * (values == out)
+            gradient += part
+            left -= part
+        length = out.shape[ctx.axis]
+        for end, beyond in ((2, (0, 1)), (length + 1, (length + 2, length + 3))):
+            for place in beyond:
+                d_padded.select(ctx.axis, end).add_(d_padded.select(ctx.axis, place))
+        return d_padded.narrow(ctx.axis, 2, length), None
 
 
 def _median(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor) -> Tensor:
@@ -117,8 +156,7 @@ def spread_residual(
     fixed = _pooled((weight, weight * x))
     for size in SPREAD_CELLS:
         mx, mr, slope, exponent = (
-            F.interpolate(one, scale_factor=size, mode="bilinear", align_corners=False)
-            for one in _window_regression(_cell_moments(fixed[size], x, residual, weight, size))
+            enlarge(one, size) for one in _window_regression(_cell_moments(fixed[size], x, residual, weight, size))
         )
         apart = x - mx
         residual = residual - torch.exp(apart.square() * exponent) * (mr + slope * apart)
@@ -250,7 +288,7 @@ def noise_variance(
     kernel = cells.new_tensor([[[[0.25, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 0.25]]]] * 2)
     residual, total = F.conv2d(cells, kernel, padding=1, groups=2).chunk(2, dim=1)
     variance = (NOISE_FACTOR * residual / (total + 1)).square()
-    return F.interpolate(variance, scale_factor=NOISE_CELL, mode="bilinear", align_corners=False)[..., :height, :width]
+    return enlarge(variance, NOISE_CELL)[..., :height, :width]
 
 
 def dense_scale(given: Tensor) -> Tensor:  # [B, 1, H, W], 1 = measured, 0 = not → [B, 1, H, W]

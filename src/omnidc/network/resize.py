@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def shrink(
@@ -75,3 +78,37 @@ def nearest_rows(
     row = ((torch.arange(*rows, device=maps.device) + 0.5) * (h / H)).long().clamp(max=h - 1)
     column = ((torch.arange(W, device=maps.device) + 0.5) * (w / W)).long().clamp(max=w - 1)
     return maps[..., row, :][..., column]
+
+
+def enlarge(
+    x: Tensor,  # [B, C, h, w]
+    factor: int,
+) -> Tensor:  # [B, C, factor h, factor w]
+    """Interpolate bilinearly between the middles of cells of `factor` × `factor` pixels."""
+    if torch.is_grad_enabled():
+        return _Enlarge.apply(x, factor)  # type: ignore[no-any-return, no-untyped-call]
+    return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+
+
+class _Enlarge(torch.autograd.Function):
+    """`enlarge` with a backward pass of two matrix products, some times faster on CPUs than torch's own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: int) -> Tensor:
+        ctx.shape, ctx.factor = x.shape, factor
+        return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        rows, columns = (
+            _bilinear_weights(cells, ctx.factor).to(device=upstream.device, dtype=upstream.dtype)
+            for cells in ctx.shape[-2:]
+        )
+        return rows @ upstream @ columns.T, None
+
+
+@lru_cache(maxsize=64)
+def _bilinear_weights(cells: int, factor: int) -> Tensor:  # [cells, factor · cells]
+    """Return the weight of each cell at each pixel along one axis."""
+    return F.interpolate(torch.eye(cells)[None], scale_factor=factor, mode="linear", align_corners=False)[0]
