@@ -45,7 +45,7 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
 
 def test_preset_compact_can_start_from_the_shipped_weights() -> None:
     # as docs/training.md shows it
-    settings = ["schedule.steps=1", "network.init_checkpoint=compact", "network.options.slope=0"]
+    settings = ["schedule.steps=1", "network.init_checkpoint=compact"]
     config = load_config("compact", None, settings).network
     network = build_network(config)
     initialize(network, config)

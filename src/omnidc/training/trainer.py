@@ -407,6 +407,8 @@ def train(config: TrainConfig, folder: Path, *, resume: bool = False, quiet: boo
         resume = True
     with join_group(config.runtime.device) as group, warnings.catch_warnings():
         warnings.simplefilter("once", ConvergenceWarning)
+        # of kernels of one pixel, whose memory is the same in both formats
+        warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
         trainer = Trainer(config, folder, group, resume=resume)
         logger = None
         if group.is_main:
