@@ -10,8 +10,18 @@ from safetensors import safe_open
 from omnidc.errors import CheckpointError, ConfigError, FileError
 from omnidc.network.checkpoint import BUNDLED, load_network
 from omnidc.network.compact import CompactNetwork
-from omnidc.training.config import NetworkConfig, load_config
-from omnidc.training.networks import build_network, export, freeze, initialize, set_iterations, set_style_noise
+from omnidc.network.paper.config import PaperConfig
+from omnidc.network.paper.model import PaperNetwork
+from omnidc.training.config import ExportConfig, NetworkConfig, load_config
+from omnidc.training.networks import (
+    build_network,
+    check_export,
+    export,
+    freeze,
+    initialize,
+    set_iterations,
+    set_style_noise,
+)
 
 SMALL = {"channels": [8, 16, 16, 24, 24], "attention_blocks": 1, "heads": 2}
 
@@ -41,6 +51,31 @@ def test_trained_network_is_what_users_load(tmp_path: Path) -> None:
         initialize(
             build_network(NetworkConfig("compact", {**SMALL, "slope": 0.0})), NetworkConfig(init_checkpoint=str(path))
         )
+
+
+def test_export_stores_halves_and_wider_laplace_scales(tmp_path: Path) -> None:
+    config = NetworkConfig("compact", SMALL)
+    network = build_network(config).eval()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    paths = [tmp_path / f"{name}.safetensors" for name in ("plain", "wide", "half")]
+    for path, options in zip(paths, (None, ExportConfig(laplace_factor=1.5), ExportConfig(half=True))):
+        export(network, config, path, {}, options)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    image = torch.rand(1, 3, 64, 96)
+    sparse = torch.where(torch.rand(1, 1, 64, 96) < 0.01, 1 + torch.rand(1, 1, 64, 96), 0.0)
+    with torch.no_grad():
+        plain, wide, half = (load_network(path).eval()(image, sparse) for path in paths)
+    assert torch.equal(wide.depth, plain.depth)
+    far = sparse[0, 0] == 0
+    ratio = (wide.laplace_scale / plain.laplace_scale)[0, 0][far]
+    assert 1.2 < ratio.median() <= 1.5 + 1e-4  # the part that the residuals show stays
+    torch.testing.assert_close(half.depth, plain.depth, rtol=1e-2, atol=0)
+    assert paths[2].stat().st_size < 0.6 * paths[0].stat().st_size
+
+
+def test_export_options_of_other_networks_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"export\.laplace_factor needs the compact network"):
+        check_export(PaperNetwork(PaperConfig(width=0.125)), ExportConfig(laplace_factor=1.2))
 
 
 def test_preset_compact_can_start_from_the_shipped_weights() -> None:

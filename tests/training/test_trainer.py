@@ -464,8 +464,12 @@ def test_phases_change_size_batch_rate_and_frozen_parts(shard: Path, tmp_path: P
     assert summary.step == 8
 
 
-def test_phases_resume_to_the_same_losses(shard: Path, tmp_path: Path) -> None:
-    phases = [{"share": 0.25, "optimizer": {"batch": 2}}, {"share": 0.75, "data": {"sizes": [[48, 64]]}}]
+@pytest.mark.parametrize("restart", [False, True])
+def test_phases_resume_to_the_same_losses(shard: Path, tmp_path: Path, restart: bool) -> None:
+    phases = [
+        {"share": 0.25, "optimizer": {"batch": 2}},
+        {"share": 0.75, "restart": restart, "data": {"sizes": [[48, 64]]}},
+    ]
     config = tiny_config(shard, "schedule.steps=8", "runtime.checkpoint_steps=1", phase=phases)
     train(config, tmp_path / "whole", quiet=True)
     original = Trainer.train_step
@@ -485,6 +489,30 @@ def test_phases_resume_to_the_same_losses(shard: Path, tmp_path: Path) -> None:
         train(config, tmp_path / "parts", quiet=True)
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
     same_weights(tmp_path / "parts" / "last.safetensors", tmp_path / "whole" / "last.safetensors")
+
+
+def test_restart_begins_a_cycle_from_the_averaged_weights(shard: Path, tmp_path: Path) -> None:
+    phases = [{"share": 0.25}, {"share": 0.25}, {"share": 0.25, "restart": True}, {"share": 0.25}]
+    settings = ["schedule.steps=16", "schedule.kind=cosine", "schedule.warmup=0.25", "optimizer.ema=0.9"]
+    config = tiny_config(shard, *settings, phase=phases)
+    is_average: list[bool] = []
+    moments: list[int] = []
+    original = Trainer.train_step
+
+    def watch(self: Trainer, *arguments: Any) -> StepRecord:
+        average = self.ema.network.state_dict()
+        is_average.append(all(torch.equal(average[name], tensor) for name, tensor in self.network.state_dict().items()))
+        moments.append(len(self.stepper.optimizer.state))
+        return original(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", watch)
+        train(config, tmp_path / "run", quiet=True)
+    assert [step for step in range(16) if is_average[step]] == [0, 1, 8, 9]  # the rate of a cycle's first step is 0
+    assert [step for step in range(16) if not moments[step]] == [0, 8]
+    rates = [float(row["lr"]) for row in rows(tmp_path / "run")]
+    assert rates[8:] == pytest.approx(rates[:8])
+    assert max(rates) == rates[2] > 2 * rates[7]
 
 
 def test_phases_with_equal_settings_follow_each_other(shard: Path, tmp_path: Path) -> None:

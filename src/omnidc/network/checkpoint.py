@@ -71,13 +71,20 @@ def save_network(
     network: DepthNetwork,
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
+    *,
+    half: bool = False,
 ) -> None:
-    """Write a network in our format. `metadata`: anything worth keeping with it, such as how it was trained."""
+    """Write a network in our format. `metadata`: anything worth keeping with it, such as how it was trained.
+
+    half: store matrices and filters as 16-bit floats; loading makes 32-bit ones of them.
+    """
     if getattr(network, "optimized", False):
         raise ConfigError("An optimized network cannot be saved; save it before calling for_inference().")
     config: Any = network.config
     texts = {**(metadata or {}), FORMAT: "1", "config": json.dumps(config.to_dict())}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    if half:
+        tensors = {name: tensor.half() if tensor.ndim >= 2 else tensor for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         # save_file would leave the file readable by its owner alone.
         temporary.write_bytes(save(tensors, texts))

@@ -191,6 +191,13 @@ class CompactNetwork(DepthNetwork):
     def encoder(self) -> EfficientNetLite0:
         return self.trunk.encoder
 
+    @torch.no_grad()
+    def scale_laplace(self, factor: float) -> None:
+        """Multiply the predicted Laplace scales by `factor` from now on."""
+        bias = self.half_head.bias
+        assert bias is not None
+        bias[0] += math.log(factor)
+
     def forward(
         self,
         image: Tensor,  # [B, 3, H, W], RGB in [0, 1]

@@ -107,11 +107,20 @@ class RuntimeConfig(Settings):
 
 
 @dataclass
+class ExportConfig(Settings):
+    """What the files of a run hold of its weights; training and validation have them as they are."""
+
+    half: bool = False  # matrices and filters as 16-bit floats
+    laplace_factor: float = 1.0  # of the predicted Laplace scales: photographs are harder than rendered frames
+
+
+@dataclass
 class PhaseConfig(Settings):
     """A part of the run with settings of its own: tables as in the whole configuration, key by key."""
 
     share: float  # of schedule.steps
-    network: dict[str, Any] = field(default_factory=dict)  # only `freeze`
+    restart: bool = False  # begin a cycle: the schedule anew, from the averaged weights, without momentum
+    network: dict[str, Any] = field(default_factory=dict)  # `freeze`, `iterations`, `style_noise`
     data: dict[str, Any] = field(default_factory=dict)  # not `sources`, `manifest` and `val_fraction`
     augment: dict[str, Any] = field(default_factory=dict)
     loss: dict[str, Any] = field(default_factory=dict)
@@ -129,6 +138,7 @@ class TrainConfig(Settings):
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
+    export: ExportConfig = field(default_factory=ExportConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
 
@@ -228,6 +238,8 @@ def check(config: TrainConfig) -> None:
         raise ConfigError(f"data.use names {unknown[0]!r}, which is none of the sources {', '.join(data.sources)}.")
     if not 0 <= data.val_fraction < 1:
         raise ConfigError("data.val_fraction is a share of the scenes: it must be at least 0 and below 1.")
+    if config.export.laplace_factor <= 0:
+        raise ConfigError("export.laplace_factor must be positive; 1 leaves the Laplace scales as they are.")
     if config.optimizer.batch < 1 or config.optimizer.accumulate < 1:
         raise ConfigError("optimizer.batch and optimizer.accumulate must be at least 1.")
     if config.runtime.precision not in ("auto", "fp32", "bf16", "fp16"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import warnings
@@ -20,7 +21,7 @@ from omnidc.network.efficientnet import EfficientNetLite0
 from omnidc.network.interface import DepthNetwork
 from omnidc.network.paper.config import PaperConfig
 from omnidc.network.paper.model import PaperNetwork
-from omnidc.training.config import NetworkConfig
+from omnidc.training.config import ExportConfig, NetworkConfig
 from omnidc.training.encoder import resolve_encoder
 
 NAMES = ("compact", "paper")
@@ -111,15 +112,34 @@ def set_style_noise(network: DepthNetwork, noise: float) -> None:
         raise ConfigError("network.style_noise needs the compact network's encoder: set it to 0.")
 
 
-def export(network: DepthNetwork, config: NetworkConfig, path: Path, about: dict[str, Any]) -> None:
+def check_export(network: DepthNetwork, options: ExportConfig) -> None:
+    """Refuse options of the export that a network does not have."""
+    if options.laplace_factor != 1 and not isinstance(network, CompactNetwork):
+        raise ConfigError("export.laplace_factor needs the compact network: set it to 1.")
+    if options.half and not isinstance(network, (CompactNetwork, PaperNetwork)):
+        raise ConfigError("export.half needs a network of this package: set it to false.")
+
+
+def export(
+    network: DepthNetwork,
+    config: NetworkConfig,
+    path: Path,
+    about: dict[str, Any],
+    options: ExportConfig | None = None,
+) -> None:
     """Write a network as users load it, with `about` (how it was trained) in its metadata.
 
     One from outside the package is stored as bare weights with its name.
     """
+    options = options or ExportConfig()
+    check_export(network, options)
+    if isinstance(network, CompactNetwork) and options.laplace_factor != 1:
+        network = copy.deepcopy(network)
+        network.scale_laplace(options.laplace_factor)
     training = {"training": json.dumps(about)}
     with atomic_path(path) as temporary:
         if config.name in NAMES:
-            save_network(network, temporary, training)
+            save_network(network, temporary, training, half=options.half)
             data = temporary.read_bytes()
         else:
             tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in network.state_dict().items()}

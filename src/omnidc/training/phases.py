@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,18 @@ def phase_ends(config: TrainConfig) -> list[int]:
     """Return the step after the last of each phase; a run without phases has one that never ends."""
     shares = [phase.share for phase in config.phase]
     return [round(sum(shares[: i + 1]) * config.schedule.steps) for i in range(len(shares))] or [sys.maxsize]
+
+
+def cycle_progress(config: TrainConfig, done: float) -> float:
+    """Return the share of the present cycle that is over at progress `done` of the run.
+
+    A phase with `restart` begins a cycle, and the run itself does; each has the whole schedule of the learning rate.
+    """
+    begins = [end / config.schedule.steps for end, phase in zip(phase_ends(config), config.phase[1:]) if phase.restart]
+    bounds = [0.0, *begins, 1.0]
+    number = min(bisect.bisect_right(bounds, done), len(bounds) - 1)
+    first, last = bounds[number - 1 : number + 1]
+    return min(1.0, (done - first) / max(last - first, 1e-9))
 
 
 def work_done(

@@ -64,6 +64,12 @@ class Stepper:
         self.module = None  # the hooks of an old wrapper must be gone before a new one is made
         self.module = make_loss_module(self.network, config, self.group)
 
+    def restart(self) -> None:
+        """Go on from the averaged weights, without the optimizer's moments."""
+        self.network.load_state_dict(self.ema.network.state_dict())
+        self.optimizer.state.clear()
+        self.ema.updates = 0
+
     def state(self) -> dict[str, Any]:
         return {
             "network": self.network.state_dict(),

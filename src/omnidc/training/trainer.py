@@ -35,8 +35,8 @@ from omnidc.training.data import TrainingData, TrainingSource, epoch_order
 from omnidc.training.distributed import ProcessGroup, join_group
 from omnidc.training.ema import EMA
 from omnidc.training.logger import RunLogger, StepRecord
-from omnidc.training.networks import build_network, export, initialize
-from omnidc.training.phases import phase_configs, phase_ends, work_done
+from omnidc.training.networks import build_network, check_export, export, initialize
+from omnidc.training.phases import cycle_progress, phase_configs, phase_ends, work_done
 from omnidc.training.recipe import describe, write_recipe
 from omnidc.training.samples import EpochSampler, Samples, make_loader
 from omnidc.training.schedule import format_duration, lr_factor, parse_duration, progress
@@ -86,6 +86,7 @@ class Trainer:
 
         torch.manual_seed(config.seed)
         self.network = build_network(config.network)
+        check_export(self.network, config.export)
         for phase in self.phases:
             self._check_sizes(phase.data)
         if not resume:
@@ -146,6 +147,9 @@ class Trainer:
         if self.stepper.module is None or self.phases[number] is not self.config:
             self.config = self.phases[number]
             self.stepper.configure(self.config)
+            is_first_step = number > 0 and self.step == self._phase_ends[number - 1]
+            if is_first_step and self.whole.phase[number].restart:
+                self.stepper.restart()
         return self._phase_ends[number]
 
     # ------------------------------------------------------------------------------------------------------- state
@@ -190,7 +194,8 @@ class Trainer:
 
     def _export(self, name: str, **scores: float) -> None:
         """Write the averaged weights with their recipe."""
-        export(self.ema.network, self.config.network, self.folder / name, {**self.recipe(), **scores})
+        about = {**self.recipe(), **scores}
+        export(self.ema.network, self.config.network, self.folder / name, about, self.whole.export)
 
     def recipe(self) -> dict[str, Any]:
         """Return how the weights were made; no times, so that the same recipe makes the same file."""
@@ -259,7 +264,7 @@ class Trainer:
     def train_step(self, batches: Iterator[Batch], done: float) -> StepRecord:
         """Take one optimizer step at progress `done`."""
         position = self.position
-        lr = self.config.optimizer.lr * lr_factor(self.config.schedule, done)
+        lr = self.config.optimizer.lr * lr_factor(self.config.schedule, cycle_progress(self.whole, done))
         result = self.stepper.step(batches, position.step, lr)
         self._skipped_in_a_row = 0 if result.is_finite else self._skipped_in_a_row + 1
         if not result.is_finite:
