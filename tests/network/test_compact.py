@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -119,6 +120,24 @@ def test_forward_single_measurement_sets_the_scale(network: CompactNetwork) -> N
     sparse[0, 0, 30, 40] = 7.0
     out = network(image, sparse)
     assert float(out.depth[0, 0, 30, 40]) == pytest.approx(7.0, rel=0.05)
+
+
+def test_forward_keeps_dense_measurements_that_the_image_objects_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = CompactNetwork(CompactConfig()).eval()
+    gradients = CompactNetwork._gradients
+
+    def object_to_all(self: CompactNetwork, *arguments: Any) -> Any:
+        *fields, seen = gradients(self, *arguments)
+        return *fields, torch.full_like(seen, -20)
+
+    monkeypatch.setattr(CompactNetwork, "_gradients", object_to_all)
+    image, points = scene()
+    depth = torch.linspace(2, 4, 96).expand(points.shape).contiguous()
+    with torch.no_grad():
+        dense = network(image, depth).fields.confidence
+        sparse = network(image, depth * (points > 0)).fields.confidence
+    assert dense.median() > 0.9
+    assert sparse.max() < 0.01
 
 
 def test_forward_keep_input_passes_through_measurements(network: CompactNetwork) -> None:

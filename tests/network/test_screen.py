@@ -187,12 +187,27 @@ def test_screen_shifted_measurements_give_equal_logits() -> None:
     torch.nn.init.normal_(screen.layer3.weight)
     valid = (torch.rand(1, 1, 32, 48) < 0.2).double()
     z = torch.randn(1, 1, 32, 48, dtype=torch.float64)
-    torch.testing.assert_close(screen(z * valid, valid), screen((z + 3) * valid, valid), atol=1e-8, rtol=0)
+    for one, other in zip(screen(z * valid, valid), screen((z + 3) * valid, valid), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-8, rtol=0)
 
 
 def test_screen_without_measurements_is_zero() -> None:
-    logit = OutlierClassifier()(torch.zeros(2, 1, 32, 32), torch.zeros(2, 1, 32, 32))
+    logit, agreement = OutlierClassifier()(torch.zeros(2, 1, 32, 32), torch.zeros(2, 1, 32, 32))
     assert torch.equal(logit, torch.zeros(2, 1, 32, 32))
+    assert torch.equal(agreement, torch.zeros(2, 1, 32, 32))
+
+
+def test_screen_agreement_is_that_of_dense_neighbors() -> None:
+    screen, (y, x) = OutlierClassifier(), torch.meshgrid(torch.arange(32.0), torch.arange(32.0), indexing="ij")
+    z = (0.01 * x + 0.02 * y)[None, None]
+    z[..., 10:14, 8:24] += 2  # a gap through which another surface is seen
+    z[..., 20, 20] -= 1  # a speckle
+    agreement = screen(z, torch.ones_like(z))[1][0, 0]
+    assert (agreement[11:13, 10:22] > 0.9).all()
+    assert agreement[20, 20] < 0.01
+    sparse = torch.zeros_like(z)
+    sparse[..., ::2, ::3] = 1
+    assert screen(z * sparse, sparse)[1].abs().max() == 0
 
 
 def test_screen_judges_two_measurements_of_a_cell_apart() -> None:
@@ -201,7 +216,7 @@ def test_screen_judges_two_measurements_of_a_cell_apart() -> None:
     torch.nn.init.normal_(screen.layer3.weight)
     z, valid = 0.01 * torch.randn(1, 1, 32, 32), torch.ones(1, 1, 32, 32)
     z[0, 0, 16, 16] = 4.0
-    logit = screen(z, valid)[0, 0]
+    logit = screen(z, valid)[0][0, 0]
     around = logit[16:18, 16:18].clone()
     assert (around[0, 0] - around[1, 1]).abs() > 0.5
     assert (around[1, 1] - logit[24, 24]).abs() < (around[0, 0] - logit[24, 24]).abs()

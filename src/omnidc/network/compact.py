@@ -63,6 +63,9 @@ DATA_WEIGHT = 5e3  # α of a certain measurement; the paper's 5 lets measurement
 WEIGHT_SLOPE, WEIGHT_LOGIT = 1.5, 3.3  # half of the full weight at a confidence of 0.96
 # The input of the trunk leaves out only obvious outliers: the image decides about the rest.
 INPUT_SLOPE, INPUT_LOGIT = 3.0, -0.5  # half of the full weight at a confidence of 0.4
+# What the image may take from the logit of a measurement with which its dense neighbors agree: the small surface that a
+# gap shows looks wrong to the trunk, because all around it another depth was measured.
+LEAST_SEEN = -1.0
 SPREAD_LEVEL = 2  # halvings of the first guess whose spread is measured: cells of 8 pixels
 CENTER_LOGIT = 3.0  # of a pixel's own affinity when training begins: 0.7 of its depth stays its own
 PULL_LOGIT = -1.0  # of the share by which propagation pulls a pixel to a certain measurement when training begins
@@ -218,13 +221,14 @@ class CompactNetwork(DepthNetwork):
     ) -> Solved:
         """Run stages 1 to 3, and the propagation at half size."""
         measured, valid = masked_log(sparse / norm.median)
-        logit = self.screen(measured / norm.log_std, valid)
+        logit, agreement = self.screen(measured / norm.log_std, valid)
         plausible = torch.sigmoid(INPUT_SLOPE * (logit - INPUT_LOGIT)) * valid
         guess = prefill(measured, plausible)
         norm = refine_spread(norm, pool(guess.log_depth, SPREAD_LEVEL), valid)
         features = self.trunk(image, measured / norm.log_std, plausible, _scaled(guess, norm), norm.log_std)
         gradients, edge_weights, seen = self._gradients(features, guess, norm)
-        logit = logit + F.interpolate(seen, scale_factor=self.config.cell, mode="nearest")
+        seen = F.interpolate(seen, scale_factor=self.config.cell, mode="nearest")
+        logit = logit + torch.lerp(seen, seen.clamp_min(LEAST_SEEN), agreement)
         confidence = torch.sigmoid(logit) * valid
         weight = torch.sigmoid(self.weight_slope * (logit - self.weight_logit)) * valid
         cells = pixel_cells(measured, weight).coarser()

@@ -49,7 +49,7 @@ MIN_DENSE = 4.0  # measured pixels of the eight around, beyond which a measureme
 SUPPORT = 2.5  # of eight neighbors that agree: as likely right as wrong
 SUPPORT_SLOPE = 4.0  # of the logit, per neighbor that agrees
 LEAST_EVIDENCE, MOST_EVIDENCE = -10.0, 6.0  # of the logit
-AGREEMENT_LOGIT, AGREEMENT_SLOPE = -0.5, 2.0  # of the classifier: positive evidence counts half at this logit
+AGREEMENT_LOGIT, AGREEMENT_SLOPE = -2.0, 2.0  # of the classifier: positive evidence counts half at this logit
 MIN_NEIGHBORS = 3.0  # neighbors at which a window counts as much as the next larger one
 ISOLATED = 0.5  # standard deviations from the others on its side at which a measurement counts half as isolated
 OUTLIER_PRIOR = 0.05  # outliers in any image: the logarithm of their share stays finite
@@ -57,7 +57,10 @@ PRIOR_LOGIT = 3.0  # before training a measurement is right with a probability o
 
 
 class OutlierClassifier(nn.Module):
-    """Logit of each measurement being right, [B, 1, H, W]; 0 where there is none."""
+    """Logit of each measurement being right, and how far dense neighbors agree, in [0, 1]: [B, 1, H, W] each.
+
+    Both are 0 where there is no measurement.
+    """
 
     def __init__(self, hidden: int = 32) -> None:
         super().__init__()
@@ -71,7 +74,7 @@ class OutlierClassifier(nn.Module):
         self,
         z: Tensor,  # [B, 1, H, W], log depth in standard deviations of the scene, 0 where not measured
         valid: Tensor,  # [B, 1, H, W], 1 = measured, 0 = not; H and W multiples of 4
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         candidates, given = block_candidates(z, valid)
         logit = self.classify(candidates, given)
         near, far = candidates.chunk(2, dim=1)
@@ -83,7 +86,8 @@ class OutlierClassifier(nn.Module):
         logit, evidence = torch.lerp(low, high, share.clamp(0, 1)), neighbor_evidence(z, valid)
         # Agreement does not raise a very low logit: all neighbors may measure through the same glass.
         share = torch.sigmoid(AGREEMENT_SLOPE * (logit - AGREEMENT_LOGIT))
-        return (logit + evidence.clamp_max(0) + share * evidence.clamp_min(0)) * valid
+        agreement = share * evidence.clamp_min(0)
+        return (logit + evidence.clamp_max(0) + agreement) * valid, agreement * (valid / MOST_EVIDENCE)
 
     def classify(self, z: Tensor, valid: Tensor) -> Tensor:  # [B, 2, H / 4, W / 4] each → the same
         """Return the logit of each candidate."""
