@@ -123,7 +123,7 @@ def test_forward_single_measurement_sets_the_scale(network: CompactNetwork) -> N
 
 
 def test_forward_keeps_dense_measurements_that_the_image_objects_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = CompactNetwork(CompactConfig()).eval()
+    network = CompactNetwork(SMALL).eval()
     gradients = CompactNetwork._gradients
 
     def object_to_all(self: CompactNetwork, *arguments: Any) -> Any:
